@@ -52,7 +52,7 @@ function statesOf({ output }: Ended): number {
 }
 
 describe('the first example of masked language models', { timeout: timeoutMs }, () => {
-  it('learns on two ranks, and with ZeRO in 16 bits by one other line, in half of the memory for states', async () => {
+  it('learns on two ranks, and with ZeRO in 16 bits by one other line, in less memory for states', async () => {
     const plain = await run('train.ts', 'plain');
     const zero = await run('train-zero.ts', 'zero');
     for (const each of [plain, zero]) {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { fromData, optim, type Tensor, zeros } from '@shardwise/core';
+import { ConfigError, fromData, nn, optim, type Tensor, zeros } from '@shardwise/core';
 import {
   architectures,
   BertModel,
@@ -130,4 +130,49 @@ describe.each(heads)('$name', (golden) => {
     const trained = await model.eval().forward(inputs, call).data();
     expectClose(summary('output', trained), golden.trained);
   });
+});
+
+test('The FLOPs of a token of a masked language model are those that nn.summary counts.', async () => {
+  const golden = cases.find(({ name }) => name === 'BERT as a masked language model');
+  if (golden === undefined) throw new RangeError('no such case');
+  const model = (await build(golden)).eval();
+  const [inputs] = await inputsOf(golden.name);
+  const [rows = 0, length = 0] = inputs.shape;
+  const { flops } = nn.summary(model, inputs);
+  expect(model.flopsPerToken(length) * rows * length).toBe(flops);
+});
+
+test('A ResNet, which has no tokens, refuses to say what one costs.', () => {
+  const model: PretrainedModel = new ResNetForImageClassification({
+    hiddenSizes: [4],
+    depths: [1],
+  });
+  expect(() => model.flopsPerToken(1)).toThrow(ConfigError);
+});
+
+test('What an encoder cannot do with a call is an error.', async () => {
+  const golden = cases.find(({ name }) => name === 'BERT');
+  if (golden === undefined) throw new RangeError('no such case');
+  const model = await build(golden);
+  const long = zeros([1, 15], 'i32');
+  expect(() => model.forward(long)).toThrow('15 tokens');
+  const cache = { attend: (_: number, query: Tensor) => query };
+  expect(() => model.forward(zeros([1, 3], 'i32'), { cache })).toThrow('with a cache');
+  const misspelled: object = { attention_mask: zeros([1, 3], 'i32') };
+  expect(() => model.forward(zeros([1, 3], 'i32'), misspelled)).toThrow('attention_mask');
+});
+
+test('A config that an encoder cannot compute is an error that names the key.', () => {
+  const bert = { model_type: 'bert', architectures: ['BertForMaskedLM'] };
+  for (const [key, value] of [
+    ['position_embedding_type', 'relative_key'],
+    ['tie_word_embeddings', false],
+    ['is_decoder', true],
+    ['num_attention_heads', 5],
+    ['hidden_act', 'unknown'],
+  ] as const) {
+    const build = (): unknown => modelFromConfig({ ...bert, [key]: value }, architectures);
+    expect(build, key).toThrow(ConfigError);
+    expect(build, key).toThrow(key);
+  }
 });

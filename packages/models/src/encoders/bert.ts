@@ -3,6 +3,7 @@ import {
   functional,
   LayerNorm,
   type Linear,
+  type ModelDivision,
   option,
   type OptionRules,
   type Parameter,
@@ -20,6 +21,7 @@ import {
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { bertFormat, type EncoderConfig, requireTied } from './encoder-config.ts';
+import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 import { EncoderPart } from './encoder-part.ts';
@@ -66,6 +68,15 @@ export class BertModel extends PretrainedModel<EncoderConfig> {
   /** Makes one vector of each row. Throws ConfigError if there is no pooler. Shape: hidden [B, T, C] -> [B, C]. */
   pool(hidden: Tensor): Tensor {
     return requirePooler(this).forward(hidden);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }
 
@@ -145,6 +156,15 @@ export class BertForMaskedLM extends PretrainedModel<EncoderConfig> {
     const logits = this.cls.forward(this.bert.forward(inputIds, call));
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'bert.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 /** BERT that classifies rows by their first token. */
@@ -177,6 +197,15 @@ export class BertForSequenceClassification extends Classifier<EncoderConfig> {
       ? logits
       : classificationLoss(this.config, logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'bert.encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 /** BERT that classifies each token. */
@@ -203,5 +232,14 @@ export class BertForTokenClassification extends Classifier<EncoderConfig> {
     const hidden = this.dropout.forward(this.bert.forward(inputIds, call));
     const logits = this.classifier.forward(hidden);
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'bert.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }

@@ -1,9 +1,12 @@
 import {
+  checkOptions,
   ConfigError,
   Dropout,
   type Embedding,
   LayerNorm,
-  type Tensor,
+  option,
+  type OptionRules,
+  Tensor,
 } from '@shardwise/core/extend';
 import type { InitialValues } from '../layers/initial-values.ts';
 import type { EncoderCall } from './encoder-call.ts';
@@ -42,15 +45,26 @@ export class EncoderEmbeddings extends EncoderPart {
   }
 }
 
-/** Throws ConfigError for rows of more tokens than there are places, and for a call with a cache. */
+const tensor = option.instanceOf(Tensor);
+const callRules: OptionRules<EncoderCall> = {
+  attentionMask: tensor,
+  positionIds: tensor,
+  labels: tensor,
+  documents: tensor,
+  tokenTypeIds: tensor,
+  cache: option.object('a cache'),
+};
+
+/** Throws ConfigError for rows of more tokens than there are places, for a call with a cache, and for unknown names. */
 export function requireEncoderCall(
   model: string,
   inputIds: Tensor,
-  { cache }: EncoderCall,
+  call: EncoderCall,
   places: number,
 ): void {
   const [, length = 0] = inputIds.shape;
-  if (cache !== undefined) {
+  checkOptions(`${model}.forward`, call, callRules);
+  if (call.cache !== undefined) {
     throw new ConfigError({
       asked: `${model} with a cache`,
       found: 'an encoder, in which each token sees the later ones, too',

@@ -3,6 +3,7 @@ import {
   functional,
   LayerNorm,
   type Linear,
+  type ModelDivision,
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -14,6 +15,7 @@ import { type EncoderOptions, encoderRules } from './bert.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import { type EncoderConfig, requireTied, robertaFormat } from './encoder-config.ts';
+import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 
@@ -50,6 +52,15 @@ export class RobertaModel extends PretrainedModel<EncoderConfig> {
   /** Makes one vector of each row. Throws ConfigError if there is no pooler. Shape: hidden [B, T, C] -> [B, C]. */
   pool(hidden: Tensor): Tensor {
     return requirePooler(this).forward(hidden);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }
 
@@ -108,6 +119,15 @@ export class RobertaForMaskedLM extends PretrainedModel<EncoderConfig> {
     const logits = this.lmHead.forward(this.roberta.forward(inputIds, call));
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 class RobertaClassificationHead extends StateModule {
@@ -156,6 +176,15 @@ export class RobertaForSequenceClassification extends Classifier<EncoderConfig> 
       ? logits
       : classificationLoss(this.config, logits, call.labels);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 /** RoBERTa that classifies each token. */
@@ -182,5 +211,14 @@ export class RobertaForTokenClassification extends Classifier<EncoderConfig> {
     const hidden = this.dropout.forward(this.roberta.forward(inputIds, call));
     const logits = this.classifier.forward(hidden);
     return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }

@@ -1,9 +1,11 @@
 import {
   BatchNorm2d,
+  ConfigError,
   type Conv2d,
   Linear,
   MaxPool2d,
   Module,
+  type ModelDivision,
   ModuleList,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -247,6 +249,23 @@ export class ResNetModel extends PretrainedModel<ResNetConfig> {
     requireImages('ResNetModel', images, call, { channels: this.config.numChannels });
     return this.encoder.forward(this.embedder.forward(images));
   }
+
+  override division(): ModelDivision {
+    const layers = 'encoder.stages.*.layers.*';
+    return { stages: [layers], units: [layers] };
+  }
+
+  override flopsPerToken(): number {
+    throw withoutTokens(this.architecture);
+  }
+}
+
+function withoutTokens(model: string): ConfigError {
+  return new ConfigError({
+    asked: `the FLOPs of a token of ${model}`,
+    found: 'a model of images, whose FLOPs follow from their size',
+    todo: 'Have them counted: nn.summary(model, images)',
+  });
 }
 
 /** A linear classifier. Hugging Face counts a layer without parameters before it, which flattens its input. */
@@ -283,5 +302,14 @@ export class ResNetForImageClassification extends Classifier<ResNetConfig> {
     const means = this.resnet.forward(images, call).mean([2, 3]);
     const logits = this.classifier[1].forward(means);
     return labels === undefined ? logits : classificationLoss(this.config, logits, labels);
+  }
+
+  override division(): ModelDivision {
+    const layers = 'resnet.encoder.stages.*.layers.*';
+    return { stages: [layers], units: [layers] };
+  }
+
+  override flopsPerToken(): number {
+    throw withoutTokens(this.architecture);
   }
 }

@@ -4,6 +4,7 @@ import {
   Dropout,
   LayerNorm,
   type Linear,
+  type ModelDivision,
   ModuleList,
   type Parameter,
   type Tensor,
@@ -18,6 +19,7 @@ import {
   labelKeys,
 } from '../encoders/classification.ts';
 import { hasWholeHeads, layerKeys, wholeHeads } from '../encoders/encoder-config.ts';
+import { encoderDivision } from '../encoders/encoder-division.ts';
 import {
   type EncoderLayerConfig,
   Intermediate,
@@ -235,6 +237,15 @@ export class ViTModel extends PretrainedModel<ViTConfig> {
   pool(hidden: Tensor): Tensor {
     return requirePooler(this).forward(hidden);
   }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'encoder.layer', heads, attention: 'attention' });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
 }
 
 /** ViT that classifies images by its first token. */
@@ -260,5 +271,14 @@ export class ViTForImageClassification extends Classifier<ViTConfig> {
   forward(images: Tensor, { labels, ...call }: ImageCall = {}): Tensor {
     const logits = this.classifier.forward(this.vit.forward(images, call).select(1, 0));
     return labels === undefined ? logits : classificationLoss(this.config, logits, labels);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'vit.encoder.layer', heads, attention: 'attention' });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
   }
 }

@@ -18,18 +18,9 @@ import {
   RobertaForTokenClassification,
   ViTForImageClassification,
 } from '@shardwise/models';
-import {
-  ddp,
-  fsdp,
-  parallelize,
-  pipeline,
-  type StylePlan,
-  tensorParallel,
-  zero,
-} from '@shardwise/strategies';
+import { ddp, fsdp, parallelize, pipeline, tensorParallel, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
-import { encoderStyles } from '../../src/encoders/encoder-styles.ts';
 import { uniform } from '../golden/formulas.ts';
 
 // Letters: B batch, T tokens.
@@ -50,11 +41,10 @@ interface EncoderCase {
   readonly build: () => PretrainedModel;
   /** The inputs of a step: all rows of its batch. */
   readonly batch: (step: number) => readonly [inputs: Tensor, call: EncoderCall];
-  /** Where the second stage of a pipeline begins. */
-  readonly cut: string;
   /** Default: 2. Batch norms normalise each microbatch by itself. */
   readonly microbatches?: number;
-  readonly styles?: StylePlan;
+  /** Whether the model has no styles of tensor parallelism. */
+  readonly isWhole?: boolean;
 }
 
 function integers(name: string, below: number, shape: readonly number[]): Int32Array {
@@ -83,27 +73,19 @@ const ofRows = (step: number): Tensor =>
   fromData(integers(`rows ${step}`, 3, [rows]), [rows], 'i32');
 const imagesOf = (size: number, step: number): Tensor =>
   fromData(uniform(`pixels ${step}`, rows * 3 * size * size), [rows, 3, size, size], 'f32');
-const styles = (base: string, attention = 'self'): StylePlan =>
-  encoderStyles(`${base}.encoder.layer.*`, { attention, heads: 4 });
 
 export const models: Readonly<Record<string, EncoderCase>> = {
   'BERT as a masked language model': {
     build: () => new BertForMaskedLM(text),
     batch: (step) => textOf(step, ofTokens(text.vocabSize)),
-    cut: 'bert.encoder.layer.1',
-    styles: styles('bert'),
   },
   'BERT for rows': {
     build: () => new BertForSequenceClassification({ ...text, numLabels: 3 }),
     batch: (step) => textOf(step, () => ofRows(step)),
-    cut: 'bert.encoder.layer.1',
-    styles: styles('bert'),
   },
   'RoBERTa for tokens': {
     build: () => new RobertaForTokenClassification({ ...text, numLabels: 3 }),
     batch: (step) => textOf(step, ofTokens(3)),
-    cut: 'roberta.encoder.layer.1',
-    styles: styles('roberta'),
   },
   'ViT for images': {
     build: () =>
@@ -117,15 +99,13 @@ export const models: Readonly<Record<string, EncoderCase>> = {
         numLabels: 3,
       }),
     batch: (step) => [imagesOf(8, step), { labels: ofRows(step) }],
-    cut: 'vit.encoder.layer.1',
-    styles: styles('vit', 'attention'),
   },
   'ResNet for images': {
     build: () =>
       new ResNetForImageClassification({ embeddingSize: 4, hiddenSizes: [8, 16], depths: [1, 1] }),
     batch: (step) => [imagesOf(16, step), { labels: ofRows(step).remainder(2) }],
-    cut: 'resnet.encoder.stages.1',
     microbatches: 1,
+    isWhole: true,
   },
 };
 
@@ -134,10 +114,10 @@ const strategies = {
   DDP: { axis: 'dp', of: () => ddp() },
   'ZeRO-3': { axis: 'dp', of: () => zero({ stage: 3 }) },
   FSDP: { axis: 'dp', of: () => fsdp() },
-  'tensor parallelism': { axis: 'tp', of: ({ styles = {} }) => tensorParallel(styles) },
+  'tensor parallelism': { axis: 'tp', of: () => tensorParallel() },
   'a pipeline': {
     axis: 'pp',
-    of: ({ cut, microbatches = 2 }) => pipeline({ cut: [cut], microbatches }),
+    of: ({ microbatches = 2 }) => pipeline({ microbatches }),
   },
 } as const satisfies Record<string, { axis: string; of: (model: EncoderCase) => Strategy }>;
 
@@ -174,7 +154,7 @@ export async function main({
   const first = axis === 'dp' ? rank * share : 0;
   const found: Record<string, Training> = {};
   for (const [title, model] of Object.entries(models)) {
-    if (name === 'tensor parallelism' && model.styles === undefined) continue;
+    if (name === 'tensor parallelism' && model.isWhole === true) continue;
     found[title] = await train(model, of?.(model) ?? null, axis, (x) =>
       x.slice(0, first, first + share),
     );
