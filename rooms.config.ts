@@ -209,12 +209,14 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     recorder: ['call'],
     'shared-memory': ['call', 'reduce'],
     stores: ['call', 'wire'],
-    group: ['call', 'reduce', 'algorithms'],
+    'group/selection': ['call', 'reduce', 'algorithms'],
+    group: ['call', 'reduce', 'algorithms', 'group/selection'],
+    'group/measurement': ['call', 'group', 'group/selection'],
     shm: ['call', 'native', 'shared-memory'],
     threads: ['call', 'shared-memory'],
     transports: ['call', 'wire', 'shared-memory'],
     browser: ['shared-memory', 'group', 'threads', 'transports'],
-    mpi: ['call', 'native', 'reduce', 'group', 'shm'],
+    mpi: ['call', 'native', 'reduce', 'group', 'group/selection', 'shm'],
     requests: ['call', 'wire', 'shared-memory', 'shm'],
   },
   shardwise: {
@@ -231,7 +233,14 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     report: ['text', 'run-state'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
-    launcher: ['text', 'checkpoint/places', 'rendezvous', 'run-state', 'terminal'],
+    'launcher/load-errors': ['text'],
+    'launcher/transports': ['rendezvous'],
+    // What a launcher gives to a rank, and how it holds it. Threads and processes are the two forms of ranks.
+    'launcher/ranks': ['rendezvous', 'run-state', 'terminal', 'launcher/transports'],
+    'launcher/processes': ['run-state', 'launcher/ranks'],
+    'launcher/threads': ['run-state', 'launcher/ranks'],
+    'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
+    launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
     cli: [
       'environment',
       'text',
@@ -242,7 +251,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'relay',
       'report',
       'terminal',
-      'launcher',
+      'launcher/*',
     ],
     groups: ['checkpoint/*'],
     rank: [
@@ -253,9 +262,9 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'rendezvous',
       'run-state',
       'terminal',
-      'launcher',
+      'launcher/*',
     ],
-    browser: ['checkpoint/*', 'blame', 'run-state', 'report', 'launcher', 'groups', 'rank'],
+    browser: ['checkpoint/*', 'blame', 'run-state', 'report', 'launcher/ranks', 'groups', 'rank'],
   },
 };
 

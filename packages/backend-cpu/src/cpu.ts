@@ -4,7 +4,7 @@ import { CpuBackend, type CpuParts } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
 import { type InstructionSet, instructionSets } from './emit/x64/instruction-sets.ts';
 import { createMemory } from './memory/create-memory.ts';
-import { nativeOrWasm } from './native-or-wasm.ts';
+import { wasmParts } from './wasm-parts.ts';
 
 /** Options of `cpu`. */
 export interface CpuOptions {
@@ -82,4 +82,20 @@ function nothingToShare(byteOffset: number): ConfigError {
     },
     { byteOffset },
   );
+}
+
+/**
+ * Returns the parts that `load` gives. If native code does not load, warns, and returns parts that only use
+ * WebAssembly.
+ */
+export async function nativeOrWasm(arena: Arena, load: () => Promise<CpuParts>): Promise<CpuParts> {
+  try {
+    return await load();
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    console.warn(
+      `shardwise: WebAssembly alone computes on the CPU, as native code does not load: ${reason}`,
+    );
+    return wasmParts(arena, reason);
+  }
 }

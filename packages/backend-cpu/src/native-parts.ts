@@ -1,7 +1,6 @@
 import type { CpuParts } from './cpu-backend.ts';
 import type { Arena } from './memory/arena.ts';
-import { adviseHugePages } from './memory/huge-pages.ts';
-import { returnFreedMemory } from './memory/return-freed-memory.ts';
+import { adviseHugePages, returnFreedMemory } from './memory/c-library.ts';
 import { onnxFallback } from './engines/onnx/onnx-fallback.ts';
 import { configureCalls } from './memory/native-calls.ts';
 import { libraryPath } from './engines/onnx/runtime/library-path.ts';

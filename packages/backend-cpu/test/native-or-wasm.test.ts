@@ -2,7 +2,7 @@ import { createSharedMemory } from '@shardwise/wasm-assembler';
 import { expect, it, vi } from 'vitest';
 import { CpuBackend } from '../src/cpu-backend.ts';
 import { Arena } from '../src/memory/arena.ts';
-import { nativeOrWasm } from '../src/native-or-wasm.ts';
+import { nativeOrWasm } from '../src/cpu.ts';
 import { libraryPath } from '../src/engines/onnx/runtime/library-path.ts';
 import { download, f32, matmul, programOf, unary, upload } from './support.ts';
 

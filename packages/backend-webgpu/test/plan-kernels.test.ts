@@ -2,7 +2,7 @@ import type { Instruction, Program, Shape } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { kernelText, slotsOf } from '../src/emit/kernel-text.ts';
-import { placeTemporaries } from '../src/run/place-temporaries.ts';
+import { placeTemporaries } from '../src/run/value-memory.ts';
 import { buffersOf } from '../src/plan/binding-limit.ts';
 import type { KernelPlan } from '../src/plan/kernel-plan.ts';
 import { planKernels } from '../src/plan/plan-kernels.ts';

@@ -48,19 +48,19 @@ export type {
   FlightStatus,
 } from './recorder/flight-dump.ts';
 export type { Operation } from './call/record.ts';
-export { allGatherObject } from './operations/all-gather-object.ts';
+export { allGatherObject, gatherObject } from './operations/gather-object.ts';
 export { broadcastObject } from './operations/broadcast-object.ts';
-export { gatherObject } from './operations/gather-object.ts';
 export { scatterObject } from './operations/scatter-object.ts';
-export { sendObject } from './operations/send-object.ts';
-export { recvObject } from './operations/recv-object.ts';
+export { recvObject, sendObject } from './operations/send-recv-object.ts';
 export type { ObjectOptions } from './operations/object-message.ts';
 export type { PlainData, TypedArray } from './operations/object-data.ts';
 export { monitoredBarrier, type MonitoredBarrierOptions } from './operations/monitored-barrier.ts';
-export { allReduceCoalesced } from './operations/all-reduce-coalesced.ts';
-export { allGatherCoalesced } from './operations/all-gather-coalesced.ts';
-export { reduceScatterCoalesced } from './operations/reduce-scatter-coalesced.ts';
-export { broadcastCoalesced } from './operations/broadcast-coalesced.ts';
+export {
+  allGatherCoalesced,
+  allReduceCoalesced,
+  broadcastCoalesced,
+  reduceScatterCoalesced,
+} from './operations/coalesced-calls.ts';
 export { batchSendRecv, type SendOrRecv } from './operations/batch-send-recv.ts';
 export { newGroup, newGroups } from './operations/new-groups.ts';
 export { createMesh } from './mesh/create-mesh.ts';

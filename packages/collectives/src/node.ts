@@ -10,17 +10,16 @@ export {
   type ShmAvailability,
   type ShmWorld,
 } from './shm/shm-world.ts';
-export { joinShmWorld, type ShmRank } from './shm/join-shm-world.ts';
-export { abortShmWorld } from './shm/abort-shm-world.ts';
+export { abortShmWorld, joinShmWorld, type ShmRank } from './shm/join-shm-world.ts';
 export { coreYielder, endWithParent } from './shm/linux-calls.ts';
 export { mpiGroup } from './mpi/mpi-group.ts';
-export { mpiAvailability, type MpiAvailability } from './mpi/mpi-availability.ts';
+export { mpiAvailability, type MpiAvailability } from './mpi/mpi-library.ts';
 export { parseAlgorithmTable } from './group/selection/parse-algorithm-table.ts';
 export {
   measureAlgorithms,
   type AlgorithmMeasurement,
   type MeasureOptions,
-} from './group/selection/measure-algorithms.ts';
-export { algorithmTableOf } from './group/selection/algorithm-table-of.ts';
+} from './group/measurement/measure-algorithms.ts';
+export { algorithmTableOf } from './group/measurement/algorithm-table-of.ts';
 export { startRequestServer, type RequestServerOptions } from './requests/request-server.ts';
 export { connectRequests, type ConnectRequestsOptions } from './requests/connect-requests.ts';

@@ -36,11 +36,9 @@ export {
   Tanh,
 } from './nn/layers/activations.ts';
 export { AdaptiveAvgPool1d, AdaptiveAvgPool2d } from './nn/pooling/adaptive-avg-pool.ts';
-export { AvgPool2d } from './nn/pooling/avg-pool2d.ts';
+export { AvgPool2d, MaxPool2d } from './nn/pooling/pool2d.ts';
 export type { BatchNormOptions } from './nn/norm/batch-norm.ts';
-export { BatchNorm1d } from './nn/norm/batch-norm1d.ts';
-export { BatchNorm2d } from './nn/norm/batch-norm2d.ts';
-export { BatchNorm3d } from './nn/norm/batch-norm3d.ts';
+export { BatchNorm1d, BatchNorm2d, BatchNorm3d } from './nn/norm/batch-norm-layers.ts';
 export { Conv1d, type Conv1dLayerOptions } from './nn/convolution/conv1d.ts';
 export { Conv2d, type Conv2dLayerOptions } from './nn/convolution/conv2d.ts';
 export { Conv3d, type Conv3dLayerOptions } from './nn/convolution/conv3d.ts';
@@ -50,8 +48,7 @@ export {
 } from './nn/convolution/conv-transpose2d.ts';
 export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';
-export { auxiliaryLoss } from './nn/experts/auxiliary-loss.ts';
-export { updateExpertBias } from './nn/experts/update-expert-bias.ts';
+export { auxiliaryLoss, routerMetrics, updateExpertBias } from './nn/experts/expert-layers.ts';
 export {
   balanceLoss,
   routerZLoss,
@@ -62,13 +59,16 @@ export type { BiasUpdate } from './nn/experts/expert-bias.ts';
 export { expertChoiceGate, type ExpertChoiceGateOptions } from './nn/experts/expert-choice-gate.ts';
 export { Experts, type ExpertActivation, type ExpertsOptions } from './nn/experts/experts.ts';
 export type { Gate, GateInput, Routing } from './nn/experts/gate.ts';
-export { gshardGate, type GShardGateOptions } from './nn/experts/gshard-gate.ts';
+export {
+  gshardGate,
+  type GShardGateOptions,
+  switchGate,
+  type SwitchGateOptions,
+} from './nn/experts/switch-and-gshard-gates.ts';
 export type { Capacity } from './nn/experts/limit-routes.ts';
 export { MixtureOfExperts, type MixtureOfExpertsOptions } from './nn/experts/mixture-of-experts.ts';
-export { routerMetrics } from './nn/experts/router-metrics.ts';
 export type { RouterStatistics } from './nn/experts/router-statistics.ts';
 export { roundRobinGate, type RoundRobinGateOptions } from './nn/experts/round-robin-gate.ts';
-export { switchGate, type SwitchGateOptions } from './nn/experts/switch-gate.ts';
 export { topKGate, type ExpertGroups, type TopKGateOptions } from './nn/experts/top-k-gate.ts';
 export { Flatten } from './nn/layers/flatten.ts';
 export { GroupNorm, type GroupNormOptions } from './nn/norm/group-norm.ts';
@@ -92,7 +92,6 @@ export {
   TripletMarginLoss,
 } from './nn/losses/losses.ts';
 export { LSTM, type LSTMState } from './nn/recurrent/lstm.ts';
-export { MaxPool2d } from './nn/pooling/max-pool2d.ts';
 export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export {

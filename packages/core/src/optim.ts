@@ -1,8 +1,7 @@
 // The names of torch.optim, as one group for users.
 export { Adafactor, type AdafactorSettings } from './optim/adafactor.ts';
 export { Adagrad, type AdagradSettings } from './optim/adagrad.ts';
-export { Adam } from './optim/adam.ts';
-export { AdamW } from './optim/adam-w.ts';
+export { Adam, AdamW } from './optim/adam.ts';
 export { AdamW8bit, type AdamW8bitOptions } from './optim/adam-w-8bit.ts';
 export type { AdamMomentSettings, AdamSettings } from './optim/adam-rule.ts';
 export { Lamb } from './optim/lamb.ts';

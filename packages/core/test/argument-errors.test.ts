@@ -2,7 +2,7 @@ import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { ndArray } from '../src/tensor/nd-array.ts';
 import * as functional from '../src/nn/functional.ts';
-import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm-layers.ts';
 import { Conv2d } from '../src/nn/convolution/conv2d.ts';
 import { Embedding } from '../src/nn/layers/embedding.ts';
 import { LayerNorm } from '../src/nn/norm/layer-norm.ts';

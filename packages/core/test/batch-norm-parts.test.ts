@@ -1,6 +1,6 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { BatchNorm1d } from '../src/nn/norm/batch-norm1d.ts';
+import { BatchNorm1d } from '../src/nn/norm/batch-norm-layers.ts';
 import { setRank } from '../src/rank.ts';
 import { tensor } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';

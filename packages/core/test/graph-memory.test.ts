@@ -8,7 +8,7 @@ import { crossEntropy } from '../src/nn/functional/cross-entropy.ts';
 import { LayerNorm } from '../src/nn/norm/layer-norm.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
 import { Sequential } from '../src/nn/containers/sequential.ts';
-import { AdamW } from '../src/optim/adam-w.ts';
+import { AdamW } from '../src/optim/adam.ts';
 import { clipGradNorm } from '../src/optim/clip-grad-norm.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';

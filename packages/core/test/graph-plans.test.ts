@@ -4,7 +4,7 @@ import { dropout } from '../src/nn/functional/dropout.ts';
 import { mseLoss } from '../src/nn/functional/losses.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
 import { Sequential } from '../src/nn/containers/sequential.ts';
-import { AdamW } from '../src/optim/adam-w.ts';
+import { AdamW } from '../src/optim/adam.ts';
 import { clipGradNorm } from '../src/optim/clip-grad-norm.ts';
 import { SGD } from '../src/optim/sgd.ts';
 import { manualSeed } from '../src/random/keys.ts';

@@ -1,7 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm-layers.ts';
 import { PIECE_OPS } from '../src/realize/collect/pieces.ts';
 import { currentSession, setRank } from '../src/rank.ts';
 import { fromData, ones, tensor } from '../src/tensor/create.ts';

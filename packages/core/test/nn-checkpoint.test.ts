@@ -12,7 +12,7 @@ import {
   keepProducts,
   offloadProducts,
 } from '../src/nn/checkpoint.ts';
-import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm-layers.ts';
 import { dropout } from '../src/nn/functional/dropout.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
 import { filePages } from '../src/paging/file-pages.ts';

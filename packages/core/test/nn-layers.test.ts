@@ -1,7 +1,7 @@
 import { checkGradients, describeDifference, interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { AvgPool2d } from '../src/nn/pooling/avg-pool2d.ts';
-import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
+import { AvgPool2d, MaxPool2d } from '../src/nn/pooling/pool2d.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm-layers.ts';
 import { Conv2d } from '../src/nn/convolution/conv2d.ts';
 import { Dropout } from '../src/nn/layers/dropout.ts';
 import { Embedding } from '../src/nn/layers/embedding.ts';
@@ -21,7 +21,6 @@ import {
 } from '../src/nn/layers/activations.ts';
 import { LayerNorm } from '../src/nn/norm/layer-norm.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
-import { MaxPool2d } from '../src/nn/pooling/max-pool2d.ts';
 import { MultiheadAttention } from '../src/nn/attention/multihead-attention.ts';
 import { RMSNorm } from '../src/nn/norm/rms-norm.ts';
 import { Sequential, type Layer } from '../src/nn/containers/sequential.ts';

@@ -1,7 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import * as nn from '../src/nn.ts';
-import { AdamW } from '../src/optim/adam-w.ts';
+import { AdamW } from '../src/optim/adam.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';
 import { ConfigError, ShapeError, TensorStateError } from '../src/spec/errors.ts';

@@ -1,6 +1,6 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { BatchNorm2d } from '../src/nn/norm/batch-norm2d.ts';
+import { BatchNorm2d } from '../src/nn/norm/batch-norm-layers.ts';
 import { Conv2d } from '../src/nn/convolution/conv2d.ts';
 import { Dropout } from '../src/nn/layers/dropout.ts';
 import { Embedding } from '../src/nn/layers/embedding.ts';

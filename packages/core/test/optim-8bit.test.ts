@@ -1,7 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { cpu } from '@shardwise/backend-cpu';
-import { AdamW } from '../src/optim/adam-w.ts';
+import { AdamW } from '../src/optim/adam.ts';
 import { AdamW8bit } from '../src/optim/adam-w-8bit.ts';
 import { dequantize, quantize } from '../src/optim/block-quantization.ts';
 import { type DynamicMap, signedMap, unsignedMap } from '../src/optim/dynamic-map.ts';

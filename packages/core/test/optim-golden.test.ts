@@ -1,7 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import * as optim from '../src/optim.ts';
-import { BatchNorm1d } from '../src/nn/norm/batch-norm1d.ts';
+import { BatchNorm1d } from '../src/nn/norm/batch-norm-layers.ts';
 import { Module } from '../src/nn/module/module.ts';
 import { Parameter } from '../src/nn/parameter/parameter.ts';
 import { setRank } from '../src/rank.ts';

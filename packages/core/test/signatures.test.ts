@@ -7,7 +7,7 @@ import { Tanh } from '../src/nn/layers/activations.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { PLAN_LIMIT } from '../src/realize/cache/plan-cache.ts';
-import { structureKey } from '../src/realize/cache/structure-key.ts';
+import { structureKey } from '../src/realize/cache/plan-difference.ts';
 import { setRank } from '../src/rank.ts';
 import type { Backend } from '../src/spec/backend.ts';
 import type { Op, OpParams } from '../src/spec/op.ts';

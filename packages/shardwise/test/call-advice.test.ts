@@ -1,8 +1,7 @@
 import { compileFunction } from 'node:vm';
 import { nn, ones } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
-import { callAdvice } from '../src/launcher/call-advice.ts';
-import { failureReport } from '../src/launcher/failure.ts';
+import { callAdvice, failureReport } from '../src/launcher/failure.ts';
 
 /** Returns the error of an expression of `model` and `x` in JavaScript, which TypeScript would refuse. */
 function errorOf(expression: string): Error {

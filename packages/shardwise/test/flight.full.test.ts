@@ -9,7 +9,7 @@ import { runVerdict } from '../src/blame/run-verdict.ts';
 import { runCli } from '../src/cli/run-cli.ts';
 import { failureReport } from '../src/launcher/failure.ts';
 import { launch } from '../src/launcher/launch.ts';
-import type { LaunchResult } from '../src/launcher/rank-handle.ts';
+import type { LaunchResult } from '../src/launcher/ranks/rank-handle.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
 import { generationOf } from './generation-of.ts';
 

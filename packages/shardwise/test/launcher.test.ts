@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { failureReport } from '../src/launcher/failure.ts';
 import { launch, type LaunchOptions } from '../src/launcher/launch.ts';
-import type { LaunchResult } from '../src/launcher/rank-handle.ts';
+import type { LaunchResult } from '../src/launcher/ranks/rank-handle.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
 import type { RunMessage } from '../src/run-state/run-message.ts';
 import { generationOf } from './generation-of.ts';

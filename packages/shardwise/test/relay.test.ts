@@ -1,9 +1,13 @@
 import { MemoryStore } from '@shardwise/collectives/node';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeBatch, encodeBatch, encodeMessage } from '../src/relay/relay-batch.ts';
-import { receiveRelay } from '../src/relay/receive-relay.ts';
-import { RelaySender } from '../src/relay/relay-sender.ts';
+import {
+  decodeBatch,
+  encodeBatch,
+  encodeMessage,
+  receiveRelay,
+  RelaySender,
+} from '../src/relay/relay.ts';
 import type { RankMessage } from '../src/run-state/run-message.ts';
 import { stepReport } from './run-fixture.ts';
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StopFlag } from '../src/launcher/stop-flag.ts';
+import { StopFlag } from '../src/launcher/ranks/stop-flag.ts';
 
 describe('the stop flag', () => {
   it('lets nobody stop before a stop is requested', () => {

@@ -29,7 +29,12 @@ export {
   gatherForMetrics,
   type GatherForMetricsOptions,
 } from './gather-for-metrics/gather-for-metrics.ts';
-export { formatRedistribution } from './layout/format-redistribution.ts';
+export {
+  formatRedistribution,
+  type RedistributionMove,
+  type RedistributionPlan,
+  type RedistributionStep,
+} from './layout/redistribution.ts';
 export { layoutOf } from './layout/layout-of.ts';
 export type { BinaryOp, OpCall, UnaryOp } from './distributed-tensor/op-call.ts';
 export { planRedistribution } from './layout/plan-redistribution.ts';
@@ -38,11 +43,6 @@ export {
   type PlacedShape,
   type Propagation,
 } from './distributed-tensor/propagate-layouts.ts';
-export type {
-  RedistributionMove,
-  RedistributionPlan,
-  RedistributionStep,
-} from './layout/redistribution.ts';
 export type { Placed } from './distributed-tensor/run-op.ts';
 export {
   visualizeSharding,
@@ -59,9 +59,14 @@ export {
 export { byLayer, type UnitOf } from './sharded/units/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './sharded/zero.ts';
 export { explain, type ExplainOptions } from './apply/explain.ts';
-export type { Cluster, StatesEstimate } from './memory/estimate.ts';
-export { estimateZero2, type Zero2EstimateOptions } from './memory/estimate-zero-2.ts';
-export { estimateZero3, type Zero3EstimateOptions } from './memory/estimate-zero-3.ts';
+export {
+  type Cluster,
+  estimateZero2,
+  estimateZero3,
+  type StatesEstimate,
+  type Zero2EstimateOptions,
+  type Zero3EstimateOptions,
+} from './memory/estimate.ts';
 export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';

@@ -22,11 +22,10 @@ import {
 import { type Bounds, boundsOf } from '../program/bounds.ts';
 import { parameterCount } from '../emit/kernel-text.ts';
 import { workOf } from '../plan/kernel-work.ts';
-import { placeTemporaries } from './place-temporaries.ts';
+import { checkBytes, placeTemporaries } from './value-memory.ts';
 import { KernelBindings } from './kernel-bindings.ts';
 import { taskOf } from '../plan/task-of.ts';
 import { bytesOf } from '../program/values.ts';
-import { checkBytes } from './check-bytes.ts';
 import { type KernelPlan, guardOf } from '../plan/kernel-plan.ts';
 
 /** The parameters of each dispatch begin at a multiple of this number of bytes. */

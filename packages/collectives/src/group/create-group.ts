@@ -3,7 +3,7 @@ import type { ProcessGroup, Transport } from '@shardwise/core/spec';
 import { milliseconds } from '../call/call-options.ts';
 import type { Reducer } from '../reduce/reducer.ts';
 import { SimdReducer } from '../reduce/simd-reducer.ts';
-import type { NativeGroups } from './native-groups.ts';
+import type { NativeGroups } from './selection/native-groups.ts';
 import { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import { parseAlgorithmSetting } from './selection/algorithm-setting.ts';
 import type { AlgorithmTable } from './selection/algorithm-table.ts';

@@ -8,7 +8,7 @@ import type { Operation } from '../call/record.ts';
 import type { Reducer } from '../reduce/reducer.ts';
 import { CallCommunicator } from './call-communicator.ts';
 import { CALL_TAGS, type GroupEnd } from './group-end.ts';
-import type { NativeCollectives, NativeGroups } from './native-groups.ts';
+import type { NativeCollectives, NativeGroups } from './selection/native-groups.ts';
 import { CallAgreement } from './call-agreement.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import type { Algorithm } from './selection/algorithm.ts';

@@ -4,7 +4,7 @@ import {
   messageLengthError,
   peerClosedError,
 } from '@shardwise/core/spec';
-import type { NativeCollectives } from '../group/native-groups.ts';
+import type { NativeCollectives } from '../group/selection/native-groups.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
 import type { NewRequest, RequestKind, Requests } from './mpi-requests.ts';

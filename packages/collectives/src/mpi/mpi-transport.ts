@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/spec';
 import { MAX_TAG } from '../call/checks.ts';
 import { TAGS_PER_GROUP } from '../group/group-end.ts';
-import type { NativeCollectives, NativeGroups } from '../group/native-groups.ts';
+import type { NativeCollectives, NativeGroups } from '../group/selection/native-groups.ts';
 import { MpiCommunicator } from './mpi-communicator.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiJob, MpiWorld } from './mpi-job.ts';

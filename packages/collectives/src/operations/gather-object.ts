@@ -1,9 +1,18 @@
 import { checkRank } from '../call/checks.ts';
 import type { ProcessGroup } from '@shardwise/core/spec';
-import { allGatherBlocks } from './all-gather-blocks.ts';
 import { decodeObject } from './object-codec.ts';
 import { spread } from './flat.ts';
-import { hasRest, objectCall, restOf, type ObjectOptions } from './object-message.ts';
+import {
+  BLOCK_BYTES,
+  blockOf,
+  hasRest,
+  objectCall,
+  type ObjectCall,
+  type ObjectOptions,
+  openBlock,
+  outgoingObject,
+  restOf,
+} from './object-message.ts';
 import type { PlainData } from './object-data.ts';
 
 /**
@@ -38,4 +47,57 @@ export async function gatherObject(
     if (isRoot) spread(received, objects.map(restOf));
   }
   return isRoot ? objects.map(decodeObject) : undefined;
+}
+
+/**
+ * Gives every rank's plain data to every rank, in rank order. Await it before the next call on the group,
+ * because objects of more than half a KiB take a second call. If a value is not plain data, it rejects with
+ * ConfigError on its rank and with CollectiveError on the others.
+ */
+export async function allGatherObject(
+  group: ProcessGroup,
+  value: unknown,
+  options?: ObjectOptions,
+): Promise<readonly PlainData[]> {
+  const object = objectCall('allGatherObject', group, options);
+  const blocks = await allGatherBlocks(group, value, object);
+  const objects = blocks.objects.with(group.rank, blocks.own);
+  // Each object has a broadcast of its own, because padding all to the longest would take many times the memory.
+  const rests = objects.map(async (bytes, root) => {
+    if (!hasRest(bytes.byteLength)) return;
+    await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, object.call);
+  });
+  await Promise.all(rests);
+  return objects.map(decodeObject);
+}
+
+/** What every rank knows of all objects when the first bytes of each have been exchanged. */
+interface GatheredBlocks {
+  /** This rank's object, encoded. */
+  readonly own: Uint8Array;
+  /** For each rank, memory as long as its object. Bytes that do not fit a block have not come yet. */
+  readonly objects: readonly Uint8Array[];
+}
+
+/**
+ * Gives the first bytes of every rank's object to every rank. Throws on all ranks alike if an object cannot be sent.
+ */
+async function allGatherBlocks(
+  group: ProcessGroup,
+  value: unknown,
+  object: ObjectCall,
+): Promise<GatheredBlocks> {
+  const own = outgoingObject(value);
+  const blocks = new Uint8Array(group.size * BLOCK_BYTES);
+  await group.allGather(
+    { bytes: blockOf(own), dtype: 'u8' },
+    { bytes: blocks, dtype: 'u8' },
+    object.call,
+  );
+  if (own.error !== undefined) throw own.error;
+  const objects = Array.from({ length: group.size }, (_, rank) => {
+    const block = blocks.subarray(rank * BLOCK_BYTES, (rank + 1) * BLOCK_BYTES);
+    return openBlock(block, rank, object).bytes;
+  });
+  return { own: own.bytes, objects };
 }

@@ -7,7 +7,7 @@ import {
   type ProcessGroup,
 } from '@shardwise/core/extend';
 import type { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
-import { StopFlag } from '../launcher/stop-flag.ts';
+import { StopFlag } from '../launcher/ranks/stop-flag.ts';
 import { AgreedStop } from '../rank/agreed-stop.ts';
 import { checkFacts } from '../rank/check-metrics.ts';
 import { StepRecorder } from '../rank/step-recorder.ts';

@@ -1,6 +1,6 @@
 import { createPageWorld, type PageWorld } from '@shardwise/collectives';
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
-import { StopFlag } from '../launcher/stop-flag.ts';
+import { StopFlag } from '../launcher/ranks/stop-flag.ts';
 import type { CheckpointMessage, Fact, RunMessage, StepReport } from '../run-state/run-message.ts';
 import { initialRunState, reduceRun, type RunState } from '../run-state/run-state.ts';
 import type { CheckpointSource } from './checkpoint/checkpoint-source.ts';

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { removeDumps, runVerdict } from '../blame/run-verdict.ts';
 import { failureElsewhere, failureReport } from '../launcher/failure.ts';
-import type { LaunchResult } from '../launcher/rank-handle.ts';
+import type { LaunchResult } from '../launcher/ranks/rank-handle.ts';
 import { findPosition } from '../launcher/load-errors/find-position.ts';
 import type { SourcePosition } from '../launcher/load-errors/source-position.ts';
 import type { RunEnd } from '../launcher/run-generations.ts';

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@shardwise/core/extend';
-import { receiveRelay } from '../relay/receive-relay.ts';
-import { RelaySender } from '../relay/relay-sender.ts';
+import { receiveRelay, RelaySender } from '../relay/relay.ts';
 import { firstRankOf, type Generation } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
 import type { RunRecord } from './run-record.ts';

@@ -1,9 +1,7 @@
-import { hydraLaunch } from './hydra.ts';
+import { hydraLaunch, openMpiLaunch } from './mpi.ts';
 import { kubeflowLaunch } from './kubeflow.ts';
-import { kubernetesLaunch } from './kubernetes.ts';
+import { kubernetesLaunch, leaderWorkerSetLaunch } from './kubernetes.ts';
 import type { Launch } from './launch.ts';
-import { leaderWorkerSetLaunch } from './leader-worker-set.ts';
-import { openMpiLaunch } from './open-mpi.ts';
 import { slurmLaunch } from './slurm.ts';
 import { torchrunLaunch, torchrunNames } from './torchrun.ts';
 import { conflictError, integerOf, MAX_WORLD_SIZE, missingError, textOf } from './variables.ts';

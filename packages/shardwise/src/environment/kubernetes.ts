@@ -44,3 +44,36 @@ export function kubernetesLaunch(env: NodeJS.ProcessEnv): NodeLaunch | undefined
     maxRestarts: undefined,
   };
 }
+
+const LWS_INDEX = 'LWS_WORKER_INDEX';
+const LWS_SIZE = 'LWS_GROUP_SIZE';
+
+/** Detects a pod of a Kubernetes LeaderWorkerSet, which sets all three variables since its version 0.6. */
+export function leaderWorkerSetLaunch(env: NodeJS.ProcessEnv): NodeLaunch | undefined {
+  if (textOf(env, LWS_INDEX) === undefined && textOf(env, LWS_SIZE) === undefined) return undefined;
+  const nodeRank = integerOf(env, LWS_INDEX, { min: 0, max: MAX_WORLD_SIZE });
+  const nodes = integerOf(env, LWS_SIZE, { min: 1, max: MAX_WORLD_SIZE });
+  if (nodes === undefined) throw missingError(LWS_INDEX, [LWS_SIZE]);
+  if (nodeRank === undefined) throw missingError(LWS_SIZE, [LWS_INDEX]);
+  if (nodeRank >= nodes) {
+    const rule = `the workers of a group are 0 to ${nodes - 1}`;
+    throw conflictError(
+      { name: LWS_INDEX, value: nodeRank },
+      { name: LWS_SIZE, value: nodes },
+      rule,
+    );
+  }
+  return {
+    kind: 'node',
+    launcher: 'leader-worker-set',
+    nodeRank,
+    minNodes: nodes,
+    maxNodes: nodes,
+    ranksPerNode: undefined,
+    address: hostOf(env, 'MASTER_ADDR') ?? hostOf(env, 'LWS_LEADER_ADDRESS'),
+    port: portOf(env, 'MASTER_PORT'),
+    jobId: undefined,
+    restartCount: undefined,
+    maxRestarts: undefined,
+  };
+}

@@ -1,8 +1,8 @@
 import type { RunMessage } from '../run-state/run-message.ts';
 import { failureKind } from './failure-kind.ts';
 import { describeEnd } from './failure.ts';
-import type { LauncherOrder } from './rank-data.ts';
-import type { RankEnd, RankHandle, RankOutcome, RankStart } from './rank-handle.ts';
+import type { LauncherOrder } from './ranks/rank-data.ts';
+import type { RankEnd, RankHandle, RankOutcome, RankStart } from './ranks/rank-handle.ts';
 
 /** How ranks are started again one by one. */
 export interface ApartOptions {

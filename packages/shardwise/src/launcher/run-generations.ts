@@ -9,7 +9,7 @@ import {
 import type { RunMessage } from '../run-state/run-message.ts';
 import { describeEnd } from './failure.ts';
 import { failureKind } from './failure-kind.ts';
-import type { LaunchResult, RankEnd } from './rank-handle.ts';
+import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
 import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';

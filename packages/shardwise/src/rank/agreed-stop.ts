@@ -1,5 +1,5 @@
 import { nextTurn, type ProcessGroup } from '@shardwise/core/extend';
-import type { StopSource } from '../launcher/stop-flag.ts';
+import type { StopSource } from '../launcher/ranks/stop-flag.ts';
 
 /**
  * The stop of ranks that share no memory with the launcher. Each rank may hear of the request at another step, so every

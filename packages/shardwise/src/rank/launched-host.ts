@@ -1,6 +1,6 @@
 import { CollectiveAbortedError, type ProcessGroup } from '@shardwise/core/extend';
 import type { LaunchEnd } from '../launcher/launch.ts';
-import { StopFlag } from '../launcher/stop-flag.ts';
+import { StopFlag } from '../launcher/ranks/stop-flag.ts';
 import { AgreedStop, OwnStop } from './agreed-stop.ts';
 import { joinWorld } from './join/join-world.ts';
 import type { JoinedRank } from './join/joined-rank.ts';

@@ -7,7 +7,7 @@ import {
   isRankData,
   type LauncherOrder,
   type RankData,
-} from '../launcher/rank-data.ts';
+} from '../launcher/ranks/rank-data.ts';
 import type { RankMessage } from '../run-state/run-message.ts';
 
 /** A rank's end of the connection with the launcher that has started it. */

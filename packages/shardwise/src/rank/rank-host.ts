@@ -1,6 +1,6 @@
-import type { StopSource } from '../launcher/stop-flag.ts';
+import type { StopSource } from '../launcher/ranks/stop-flag.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
-import type { ServersData } from '../launcher/rank-data.ts';
+import type { ServersData } from '../launcher/ranks/rank-data.ts';
 import type { RankMessage } from '../run-state/run-message.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 

@@ -1,6 +1,6 @@
 import type { ServerStep } from '@shardwise/parameter-server';
 import { connectServers, type ConnectedServers } from '@shardwise/parameter-server/node';
-import type { ServersData } from '../launcher/rank-data.ts';
+import type { ServersData } from '../launcher/ranks/rank-data.ts';
 
 /** Curves of more workers would leave too few of a run's names for the script's own metrics. */
 const MAX_WORKERS = 16;

@@ -1,4 +1,4 @@
-import type { Layout, Shape } from '@shardwise/core/extend';
+import { formatLayout, formatShape, type Layout, type Shape } from '@shardwise/core/extend';
 import type { AxisLayout } from './axis-layout.ts';
 
 /**
@@ -44,4 +44,27 @@ export interface RedistributionPlan {
   readonly steps: readonly RedistributionStep[];
   /** The bytes of all steps. */
   readonly bytes: number;
+}
+
+/** Writes a plan as lines: each move, the layout after it, and the bytes that a rank receives. */
+export function formatRedistribution({
+  from,
+  to,
+  shape,
+  steps,
+  bytes,
+}: RedistributionPlan): string {
+  const head = `${formatShape(shape)} ${formatLayout(from)} -> ${formatLayout(to)}: ${bytes} bytes`;
+  const lines = steps.map(
+    (step) => `  ${formatMove(step.move)} -> ${formatLayout(step.layout)}: ${step.bytes} bytes`,
+  );
+  return [head, ...lines].join('\n');
+}
+
+function formatMove({ operation, axis, from, to }: RedistributionMove): string {
+  const dims = [from, to].flatMap((each) => {
+    if (each === 'flat') return ['row by row'];
+    return typeof each === 'string' ? [] : [`dim ${each.shard}`];
+  });
+  return dims.length === 0 ? `${operation} ${axis}` : `${operation} ${axis}, ${dims.join(' to ')}`;
 }

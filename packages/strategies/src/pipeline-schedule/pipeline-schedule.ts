@@ -2,11 +2,13 @@ import { ConfigError } from '@shardwise/core/extend';
 import type { Schedule } from './actions/schedule.ts';
 import { dualPipeV } from './schedules/dual-pipe-v.ts';
 import { forwardOnly } from './schedules/forward-only.ts';
-import { gpipe } from './schedules/gpipe.ts';
-import { interleaved1f1b, zb1p, zb2p } from './schedules/interleaved.ts';
-import { loopedBfs } from './schedules/looped-bfs.ts';
-import { naive } from './schedules/naive.ts';
-import { oneForwardOneBackward } from './schedules/one-forward-one-backward.ts';
+import { gpipe, loopedBfs, naive } from './schedules/gpipe.ts';
+import {
+  interleaved1f1b,
+  oneForwardOneBackward,
+  zb1p,
+  zb2p,
+} from './schedules/one-forward-one-backward.ts';
 import { type FullShape, fullShape, type ScheduleShape } from './schedules/schedule-shape.ts';
 import { vHalf, vMin } from './schedules/v-half-and-v-min.ts';
 import { zbv } from './schedules/zbv.ts';

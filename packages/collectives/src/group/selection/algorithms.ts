@@ -53,8 +53,14 @@ import { ringReduceScatter, ringReduceScatterCost } from '../../algorithms/ring-
 import { treeBroadcast, treeBroadcastCost } from '../../algorithms/tree-broadcast.ts';
 import { twoPhaseAllReduce, twoPhaseAllReduceCost } from '../../algorithms/two-phase-all-reduce.ts';
 import type { Operation } from '../../call/record.ts';
-import type { Algorithm } from './algorithm.ts';
-import { byteSplitsOf, nativeOf, reductionOf, rootBufferOf, rootOf } from './call-parts.ts';
+import {
+  type Algorithm,
+  byteSplitsOf,
+  nativeOf,
+  reductionOf,
+  rootBufferOf,
+  rootOf,
+} from './algorithm.ts';
 
 type Hosts = readonly (readonly number[])[];
 

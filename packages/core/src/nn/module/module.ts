@@ -8,8 +8,7 @@ import { checkCalls } from '../../tensor/check-calls.ts';
 import type { FullBackwardHook } from './backward-hooks.ts';
 import { type ForwardHook, ForwardHooks, type ForwardPreHook } from './forward-hooks.ts';
 import { constructions } from '../construction/constructions.ts';
-import { hiddenMember } from './hidden-member.ts';
-import { hiddenError, missingError } from './member-errors.ts';
+import { hiddenError, hiddenMember, missingError } from './hidden-member.ts';
 import { BufferTensor, isOwnedTensor, Parameter } from '../parameter/parameter.ts';
 import {
   readStateDict,

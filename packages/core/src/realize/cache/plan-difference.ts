@@ -1,7 +1,6 @@
 import type { CallSite } from '../../graph/call-site.ts';
-import { none, type Node } from '../../graph/node.ts';
+import { type Node, none } from '../../graph/node.ts';
 import { formatShape } from '../../base/shape.ts';
-import { structureKey } from './structure-key.ts';
 
 /** A node of a program, in the form in which it is compared with a node of the next program. */
 export interface Part {
@@ -49,4 +48,29 @@ export function messageOf(difference: Difference | null): string {
 
 function describe({ op, text }: Part): string {
   return op === 'input' || op === 'constant' ? `a tensor ${text}` : `${op} ${text}`;
+}
+
+/**
+ * Plain data as text. Different values have different texts, also NaN, infinities and the two zeros, which JSON does
+ * not distinguish.
+ */
+export function structureKey(value: unknown): string {
+  switch (typeof value) {
+    case 'number':
+      return Object.is(value, -0) ? '-0' : `${value}`;
+    case 'string':
+      return JSON.stringify(value);
+    case 'object': {
+      if (value === null) return 'null';
+      let text = '';
+      if (Array.isArray(value)) {
+        for (const item of value) text += `${structureKey(item)},`;
+        return `[${text}]`;
+      }
+      for (const [name, field] of Object.entries(value)) text += `${name}:${structureKey(field)},`;
+      return `{${text}}`;
+    }
+    default:
+      return String(value);
+  }
 }

@@ -1,6 +1,6 @@
 import type { RankMessage } from '../../run-state/run-message.ts';
-import { launcherVariable } from '../environment.ts';
-import type { LauncherOrder, RankData } from '../rank-data.ts';
+import { launcherVariable } from '../ranks/environment.ts';
+import type { LauncherOrder, RankData } from '../ranks/rank-data.ts';
 import type { ErrorData } from './error-data.ts';
 
 /** A message of a rank that is a process to its launcher. */

@@ -1,7 +1,7 @@
 import { isMainThread } from 'node:worker_threads';
 import { endWithParent } from '@shardwise/collectives/node';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
-import { launcherVariable } from '../environment.ts';
+import { launcherVariable } from '../ranks/environment.ts';
 import { encodeError } from './error-data.ts';
 import { isRankProcess, type FromProcess } from './process-message.ts';
 

@@ -4,9 +4,9 @@ import { constants } from 'node:os';
 import { readFile } from 'node:fs/promises';
 import { rankProcessOptions } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/run-message.ts';
-import type { LauncherOrder } from '../rank-data.ts';
-import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
-import { RankLog } from '../rank-log.ts';
+import type { LauncherOrder } from '../ranks/rank-data.ts';
+import type { RankHandle, RankOutcome, RankStart } from '../ranks/rank-handle.ts';
+import { RankLog } from '../ranks/rank-log.ts';
 import { decodeError } from './error-data.ts';
 import type { ToProcess } from './process-message.ts';
 

@@ -6,8 +6,7 @@ import { setRank } from '@shardwise/core';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { createParameterServer } from '@shardwise/parameter-server';
 import { connectServers } from '@shardwise/parameter-server/node';
-import { fileRows } from './file-rows.ts';
-import { fileSnapshots } from './file-snapshots.ts';
+import { fileRows, fileSnapshots } from './server-files.ts';
 import { servedOptimizers } from './served-optimizers.ts';
 import type { FromServer, ServerPeers, ServerStart, ToServer } from './server-message.ts';
 

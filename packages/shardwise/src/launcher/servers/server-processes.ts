@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
 import { rankProcessOptions } from '@shardwise/core/node';
 import type { ShardStatistics } from '@shardwise/parameter-server';
-import type { ServersData } from '../rank-data.ts';
+import type { ServersData } from '../ranks/rank-data.ts';
 import { copySparse } from './copy-sparse.ts';
 import { requireServers, serversDirectory, snapshotName } from './left-by-servers.ts';
 import { parseServerMessage, type ServerStart, type ToServer } from './server-message.ts';

@@ -3,9 +3,9 @@ import { pathToFileURL } from 'node:url';
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
 import { rankResourceLimits } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/run-message.ts';
-import type { LauncherOrder } from '../rank-data.ts';
-import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
-import { RankLog } from '../rank-log.ts';
+import type { LauncherOrder } from '../ranks/rank-data.ts';
+import type { RankHandle, RankOutcome, RankStart } from '../ranks/rank-handle.ts';
+import { RankLog } from '../ranks/rank-log.ts';
 
 /** One rank as a worker thread of this process. */
 export class RankWorker implements RankHandle {

@@ -9,7 +9,7 @@ import {
 } from '@shardwise/collectives/node';
 import { abortThreadsWorld, createThreadsWorld } from '@shardwise/collectives';
 import { firstRankOf, hostsOf, type Generation } from '../../rendezvous/generation.ts';
-import type { JoinWay, LocalWay, TcpMeeting } from '../rank-data.ts';
+import type { JoinWay, LocalWay, TcpMeeting } from './join-way.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
 import { findTransportModule } from './transport-module.ts';
 

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ConfigError } from '@shardwise/core/extend';
-import type { TransportModule } from '../rank-data.ts';
+import type { TransportModule } from './join-way.ts';
 import type { RankForm } from './transport-choice.ts';
 
 const TIMEOUT_MS = 60_000;

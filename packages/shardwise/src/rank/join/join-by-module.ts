@@ -13,7 +13,7 @@ import {
   type TransportFactory,
   type TransportFactoryContext,
 } from '@shardwise/core/spec';
-import type { ModuleWay, TransportModule } from '../../launcher/rank-data.ts';
+import type { ModuleWay, TransportModule } from '../../launcher/transports/join-way.ts';
 import { describeError } from '../../text/describe-error.ts';
 import type { JoinedRank } from './joined-rank.ts';
 

@@ -1,6 +1,6 @@
 import { createGroup, type WatchedTransport } from '@shardwise/collectives';
 import { connectStore, tcpTransport } from '@shardwise/collectives/node';
-import type { TcpMeeting } from '../../launcher/rank-data.ts';
+import type { TcpMeeting } from '../../launcher/transports/join-way.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
 export interface TcpPlace {

@@ -4,7 +4,8 @@ import {
   singleGroup,
   unavailableGroup,
 } from '@shardwise/collectives';
-import type { HostedWay, RankData } from '../../launcher/rank-data.ts';
+import type { RankData } from '../../launcher/ranks/rank-data.ts';
+import type { HostedWay } from '../../launcher/transports/join-way.ts';
 import { joinByModule } from './join-by-module.ts';
 import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { joinTcp, meetByTcp } from './join-tcp.ts';

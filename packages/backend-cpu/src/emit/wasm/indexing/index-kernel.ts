@@ -1,9 +1,8 @@
 import { dtypes, type Instruction, type Shape, type ValueType } from '@shardwise/core/spec';
 import type { IndexRange, RowKernel } from '../rows/row-kernel.ts';
-import { addRows } from './add-rows.ts';
+import { addRows, selectRows } from './select-and-add-rows.ts';
 import type { ElementBytes } from './copy-element.ts';
 import { elementPlaces } from './element-places.ts';
-import { selectRows } from './select-rows.ts';
 import type { Start } from './start.ts';
 import { elementCount } from '@shardwise/core/base';
 import { gather, scatter, scatterAdd } from './gather-scatter.ts';

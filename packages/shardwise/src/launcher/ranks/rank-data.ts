@@ -1,0 +1,55 @@
+import type { JoinWay } from '../transports/join-way.ts';
+import type { TransportChoice } from '../transports/transport-choice.ts';
+
+/** Distinguishes workers and child processes of a launcher from others. */
+export const rankDataMarker = 'shardwise-rank-2';
+
+/** The addresses of a run's parameter servers, and the secret that gives access to them. */
+export interface ServersData {
+  readonly addresses: readonly { readonly host: string; readonly port: number }[];
+  readonly secret: string;
+  /** Whether the following server keeps a copy of the data of each server. */
+  readonly areReplicated: boolean;
+}
+
+/** The data that a launcher gives to a rank. */
+export interface RankData {
+  readonly marker: typeof rankDataMarker;
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly localRank: number;
+  readonly runDirectory: string;
+  readonly resumeDirectory: string | undefined;
+  readonly way: JoinWay;
+  readonly transport: TransportChoice;
+  /** Undefined if the run has no parameter servers. */
+  readonly servers: ServersData | undefined;
+  /**
+   * The memory of the StopFlag. If undefined, the launcher sends the stop as a message, and the ranks agree on the
+   * step.
+   */
+  readonly stop: SharedArrayBuffer | undefined;
+}
+
+/** An order of the launcher to a rank that runs. */
+export type LauncherOrder =
+  | { readonly kind: 'stop' }
+  | { readonly kind: 'abort'; readonly rank: number | undefined; readonly reason: string };
+
+export function isRankData(value: unknown): value is RankData {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'marker' in value &&
+    value.marker === rankDataMarker
+  );
+}
+
+export function isLauncherOrder(value: unknown): value is LauncherOrder {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'kind' in value &&
+    (value.kind === 'stop' || value.kind === 'abort')
+  );
+}
