@@ -168,6 +168,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     model: [],
     layers: ['model'],
     decoders: ['model', 'layers'],
+    onnx: ['model'],
   },
   'backend-cpu': {
     memory: [],

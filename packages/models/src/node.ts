@@ -1,1 +1,1 @@
-export {};
+export { saveOnnx, type SaveOnnxOptions } from './onnx/save-onnx.ts';

@@ -1,0 +1,132 @@
+import { ConfigError, formatShape, type Shape, type SizeSymbol } from '@shardwise/core/extend';
+import type { SampleInput } from './sample.ts';
+
+/** A size that a run of the file may choose: its name, or the name and the sizes for which the file is made. */
+export type DynamicAxis =
+  | string
+  | {
+      readonly name: string;
+      /** The smallest size for which the model is checked to compute in the same way. Default: 2. */
+      readonly min?: number;
+      /**
+       * The largest such size. With a larger one, a run of the file fails. Default: the model is checked up to 65,536, and
+       * a run may have any size.
+       */
+      readonly max?: number;
+    };
+
+/** For each input, its dims of any size. Dims of one name have the same size. */
+export type DynamicAxes = Readonly<Record<string, Readonly<Record<number, DynamicAxis>>>>;
+
+/** A size that a run of the file may choose. */
+export interface SizeAxis {
+  readonly name: string;
+  /** The dims that have this size. */
+  readonly places: readonly { readonly input: number; readonly dim: number }[];
+  /** The size in the sample. */
+  readonly seen: number;
+  readonly min: number;
+  readonly max: number;
+  /** Whether a run with a larger size than `max` fails. */
+  readonly isLimited: boolean;
+}
+
+/** Up to this size, the model is checked to compute in the same way if nothing says how large a size may be. */
+const ANY_SIZE = 2 ** 16;
+
+/**
+ * Reads `dynamicAxes`. Without it, dim 0 of all inputs is `batch`, and dim 1 of inputs that are not floats is
+ * `sequence`, of at most `positions`. Throws ConfigError for inputs and dims that the sample does not have, and if dims of one name differ in the sample.
+ */
+export function sizeAxes(
+  inputs: readonly SampleInput[],
+  dynamicAxes: DynamicAxes | undefined,
+  positions: number | undefined,
+): readonly SizeAxis[] {
+  const axes = new Map<string, SizeAxis>();
+  for (const [name, dims] of Object.entries(dynamicAxes ?? usualAxes(inputs, positions))) {
+    const input = inputs.findIndex((each) => each.name === name);
+    const shape = inputs[input]?.tensor.shape ?? [];
+    for (const [key, given] of Object.entries(dims)) {
+      const dim = Number(key);
+      const axis: Exclude<DynamicAxis, string> =
+        typeof given === 'string' ? { name: given } : given;
+      const seen = shape[dim];
+      if (seen === undefined) throw noSuchDim(name, dim, inputs);
+      const known = axes.get(axis.name);
+      if (known !== undefined && known.seen !== seen) throw unequal(axis.name, known.seen, seen);
+      const { min = known?.min ?? 2, max = known?.max ?? Math.max(ANY_SIZE, seen) } = axis;
+      const isLimited = axis.max !== undefined || (known?.isLimited ?? false);
+      if (!Number.isInteger(min) || !Number.isInteger(max) || min < 1 || max < min) {
+        throw new ConfigError(
+          {
+            asked: `an ONNX file for ${axis.name} from ${min} to ${max}`,
+            found: `the sample has ${seen}`,
+            todo: 'Give whole numbers with 1 <= min <= max',
+          },
+          { axis: axis.name, min, max },
+        );
+      }
+      const places = [...(known?.places ?? []), { input, dim }];
+      axes.set(axis.name, { name: axis.name, places, seen, min, max, isLimited });
+    }
+  }
+  return [...axes.values()];
+}
+
+/** The symbol by whose sizes a program is looked at. */
+export function symbolOf({ seen, max }: SizeAxis): SizeSymbol {
+  return { seen, max, spacing: 1 };
+}
+
+/** The shape of an input where the axes have these sizes. */
+export function shapeAt(
+  shape: Shape,
+  input: number,
+  axes: readonly SizeAxis[],
+  sizes: readonly number[],
+): Shape {
+  const result = [...shape];
+  for (const [index, { places }] of axes.entries()) {
+    for (const place of places) {
+      if (place.input === input) result[place.dim] = sizes[index] ?? 0;
+    }
+  }
+  return result;
+}
+
+function usualAxes(inputs: readonly SampleInput[], positions: number | undefined): DynamicAxes {
+  const sequence = {
+    name: 'sequence',
+    ...(positions === undefined ? {} : { max: positions }),
+  };
+  const axesOf = ({ shape, dtype }: SampleInput['tensor']): Record<number, DynamicAxis> => {
+    if (shape.length === 0) return {};
+    const isOfTokens = shape.length > 1 && !dtype.startsWith('f') && dtype !== 'bf16';
+    return isOfTokens ? { 0: 'batch', 1: sequence } : { 0: 'batch' };
+  };
+  return Object.fromEntries(inputs.map(({ name, tensor }) => [name, axesOf(tensor)]));
+}
+
+function noSuchDim(name: string, dim: number, inputs: readonly SampleInput[]): ConfigError {
+  const found = inputs.map((each) => `${each.name} ${formatShape(each.tensor.shape)}`).join(', ');
+  return new ConfigError(
+    {
+      asked: `an ONNX file in which dim ${dim} of ${name} may have any size`,
+      found: `the inputs ${found}`,
+      todo: 'Name dims that the sample has',
+    },
+    { input: name, dim },
+  );
+}
+
+function unequal(axis: string, first: number, second: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `dims of one size ${axis}`,
+      found: `sizes ${first} and ${second} in the sample`,
+      todo: 'Give dims of different sizes different names in dynamicAxes, or another sample',
+    },
+    { axis, sizes: [first, second] },
+  );
+}

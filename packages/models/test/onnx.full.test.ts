@@ -1,0 +1,27 @@
+import { exportOnnx } from '@shardwise/models';
+import { beforeAll, describe, test } from 'vitest';
+import { build, decoderCases, oneRank } from './decoder-cases.ts';
+import { tokens } from './golden/formulas.ts';
+import { expectSame, runFile } from './onnx-runs.ts';
+
+beforeAll(oneRank);
+
+describe.each(decoderCases)('the file of $name', (golden) => {
+  test('computes the logits of rows of any length, also those within the window', async () => {
+    const model = await build(golden);
+    const sequence = { name: 'sequence', min: 8, max: 64 };
+    const file = await exportOnnx(model, [tokens('sample', [2, golden.length])], {
+      dynamicAxes: { input_ids: { 0: 'batch', 1: sequence } },
+    });
+    for (const [batch, length] of [
+      [1, 1],
+      [2, golden.length],
+      [1, 9],
+      [3, 30],
+    ] as const) {
+      const inputIds = tokens(`${length}`, [batch, length]);
+      const { logits } = await runFile(file, { input_ids: inputIds });
+      await expectSame(logits, model.forward(inputIds));
+    }
+  });
+});
