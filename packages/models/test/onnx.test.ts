@@ -228,7 +228,7 @@ class Branching extends nn.Module {
 
 class Reduced extends nn.Module {
   forward(x: Tensor): Tensor {
-    return allReduce(x, { axis: 'dp', from: 'varying', reduce: 'sum' });
+    return allReduce(x, 'dp');
   }
 }
 
