@@ -12,8 +12,13 @@ const compiled = `${import.meta.dirname}/node_modules/.cache/node`;
 
 const OF_PACKAGES = ['packages/*/test/**/*.test.ts'];
 const OF_ALL = ['apps/*/test/**/*.test.ts', 'test/**/*.test.ts'];
-/** These count turns of the event loop, which threads of earlier files in the same process would slow. */
-const ALONE = ['packages/backend-cpu/test/overlap.test.ts'];
+/** Quick files that need a process of their own. */
+const ALONE = [
+  // It counts turns of the event loop, which threads of earlier files would slow.
+  'packages/backend-cpu/test/overlap.test.ts',
+  // `explain` lists the sizes that have varied in this process.
+  'packages/strategies/test/explain.test.ts',
+];
 const TESTS = [...OF_PACKAGES, ...OF_ALL];
 const FULL = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.full.test.ts'));
 const SLOW = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.slow.test.ts'));

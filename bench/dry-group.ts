@@ -2,6 +2,7 @@ import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 
 /** Rank 0 of several ranks that all have the same values. Nothing is sent, and nobody waits. */
 export class DryGroup implements ProcessGroup {
+  readonly specificationVersion = 1;
   readonly rank = 0;
   readonly size: number;
 

@@ -30,7 +30,9 @@ export function parseOptions<Schema extends z.ZodObject>(
       {
         asked: 'to read the options of the script',
         found,
-        todo: `Use the options ${names.map((name) => `--${name}`).join(', ')}`,
+        todo: found.startsWith('Unexpected argument')
+          ? "Give each value after its option, and quote patterns such as '**/*.md', which the shell would expand"
+          : `Use the options ${names.map((name) => `--${name}`).join(', ')}`,
       },
       { argv },
       { cause },

@@ -402,8 +402,8 @@ describe('a tensor', () => {
       does: () => new optim.AdamW(new nn.Linear(2, 2).parameters(), { lr: -1 }),
       error: ConfigError,
       code: 'CONFIG',
-      fields: { name: 'lr', value: -1 },
-      says: ['an optimizer with lr -1', 'out of range', 'Use a number in [0'],
+      fields: { option: 'lr', lr: -1 },
+      says: ['an optimizer with lr: -1', 'a value that is not', 'Give a number in [0'],
     },
     'a probability above 1': {
       does: () => new nn.Dropout(1.5),

@@ -14,6 +14,8 @@ import { exampleScript, runShardwise } from './support/run-shardwise.ts';
 const tiny = [
   '--data',
   'text.txt',
+  '--precision',
+  'f32',
   '--layers',
   '1',
   '--heads',
@@ -225,6 +227,52 @@ describe('the GPT example on two ranks', () => {
   });
 });
 
+describe('the GPT example by another strategy', () => {
+  const options = ['--steps', '4', '--warmup-steps', '2', '--sample-bytes', '2'];
+  let alone: readonly Metrics[] = [];
+
+  beforeAll(async () => {
+    const run = await train({
+      ranks: 1,
+      runDirectory: 'by-none',
+      options: [...options, '--strategy', 'none', '--batch-size', '16'],
+    });
+    expect(run.exitCode, run.output).toBe(0);
+    alone = await metricsOf('by-none');
+  });
+
+  it.each([
+    ['fsdp', ['--batch-size', '4', '--accumulate', '2', '--checkpointing', 'blocks']],
+    ['tp', ['--batch-size', '8', '--accumulate', '2']],
+    ['pp', ['--batch-size', '16', '--microbatches', '4']],
+  ])('%s trains as one rank does on the same batches', async (strategy, own) => {
+    const run = await train({
+      runDirectory: `by-${strategy}`,
+      options: [...options, '--strategy', strategy, ...own],
+    });
+    expect(run.exitCode, run.output).toBe(0);
+    const metrics = await metricsOf(`by-${strategy}`);
+    expect(metrics).toHaveLength(4);
+    metrics.forEach((own, index) => {
+      const expected = alone[index];
+      expect(own.tokens).toBe(expected?.tokens);
+      expect(own.loss / (expected?.loss ?? Number.NaN)).toBeCloseTo(1, 4);
+      // The size of a batch chooses the windows of the validation text.
+      if (expected?.validationLoss === undefined || strategy !== 'pp') return;
+      expect((own.validationLoss ?? Number.NaN) / expected.validationLoss).toBeCloseTo(1, 4);
+    });
+  });
+
+  it('refuses two ranks without a strategy, which would train two models', async () => {
+    const run = await train({
+      runDirectory: 'apart',
+      options: [...options, '--strategy', 'none'],
+    });
+    expect(run.exitCode).toBe(1);
+    expect(run.stderr).toMatch(/2 ranks that would each train a model of its own/);
+  });
+});
+
 describe('a run that was interrupted', () => {
   // The run is longer than an epoch, so that it is also resumed in a later epoch than the first.
   const options = [
@@ -256,7 +304,7 @@ describe('a run that was interrupted', () => {
 
   it('ends after a whole step with the exit code of SIGINT, and says where the checkpoint is and how to continue', async () => {
     expect(first.exitCode, first.output).toBe(130);
-    expect(first.stderr).toContain('Stopping after this step');
+    expect(first.stderr).toContain('Stopping at the next shouldStop()');
     const [, folder = '', step = ''] = checkpointLine.exec(first.stdout) ?? [];
     expect(folder).toBe(join('interrupted', 'checkpoints', `step-${step}`));
     expect(Number(step)).toBeLessThan(80);

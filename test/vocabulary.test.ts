@@ -76,3 +76,21 @@ describe('who holds what has one language', () => {
     expect(declaring('Chunk')).toEqual(['packages/core/src/layout/chunks.ts']);
   });
 });
+
+describe('each kind of value is checked in one language', () => {
+  it('one type is called Check, and one OptionRule', () => {
+    expect(declaring('Check')).toEqual(['packages/core/src/saved-data.ts']);
+    expect(declaring('OptionRule')).toEqual(['packages/core/src/base/option-rules.ts']);
+  });
+
+  it('a package that depends on zod checks data from outside with zod alone', () => {
+    const using = (pattern: RegExp): Set<string | undefined> =>
+      new Set(
+        sources.filter(({ text }) => pattern.test(text)).map(({ file }) => file.split('/')[1]),
+      );
+    const withZod = using(/from 'zod'/);
+    expect(withZod).toEqual(new Set(['collectives', 'shardwise']));
+    const withCheck = using(/\bcheck\.Check\b|\bcheck\.object\(|saved-data\.ts'/);
+    expect(withCheck).toEqual(new Set(['core', 'parameter-server']));
+  });
+});

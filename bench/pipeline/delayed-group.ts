@@ -22,6 +22,7 @@ const stampBytes = Float64Array.BYTES_PER_ELEMENT;
  * sender would fire late, because it computes. All ranks change the delay at a barrier.
  */
 export class DelayedGroup implements ProcessGroup {
+  readonly specificationVersion = 1;
   readonly #group: ProcessGroup;
   readonly #delay: Delay;
   readonly #device: Backend;

@@ -31,7 +31,7 @@ export function isSize(value: unknown): value is SizeName {
 
 /** The number of bytes that the model sees at once. */
 export const contextLength = 64;
-/** The number of windows of an update, for all ranks together. 1, 2, 3 and 4 ranks can share them out evenly. */
+/** The number of windows of an update, for all ranks together. 1, 2, 3 and 4 ranks can divide them evenly. */
 export const batchSize = 24;
 
 /** Reads settings from a message. Throws TypeError for anything else. */

@@ -1,12 +1,12 @@
 import { fromData, type Generator, noGrad } from 'shardwise';
-import type { GPT } from './model.ts';
+import type { TrainedModel } from './strategies.ts';
 
 /**
  * Continues a prompt of contextLength bytes, one byte after the other. Each byte is drawn from the model's
  * distribution, sharpened by the temperature. The window keeps its length, so that one plan serves all steps.
  */
 export async function generate(
-  model: GPT,
+  model: Pick<TrainedModel, 'logits'>,
   prompt: Uint8Array,
   length: number,
   generator: Generator,
@@ -15,14 +15,14 @@ export async function generate(
   const window = Int32Array.from(prompt);
   const generated = new Uint8Array(length);
   for (let position = 0; position < length; position++) {
-    const probabilities = noGrad(() => {
-      const ids = fromData(window.slice(), [1, window.length], 'i32');
-      return model
-        .forward(ids)
+    const ids = fromData(window.slice(), [1, window.length], 'i32');
+    const logits = await model.logits(ids); // [1, T, V]
+    const probabilities = noGrad(() =>
+      logits
         .select(1, -1)
         .mul(1 / temperature)
-        .softmax(); // [1, V]
-    });
+        .softmax(),
+    ); // [1, V]
     const byte = draw(await probabilities.data(), generator);
     generated[position] = byte;
     window.copyWithin(0, 1);

@@ -15,6 +15,8 @@ export interface GPTOptions {
   readonly experts?: number;
   /** Default: two experts for each token, those with the largest probabilities, which are scaled to sum to 1. */
   readonly gate?: nn.Gate;
+  /** Whether the backward pass computes the activations inside each block again. Default: false. */
+  readonly checkpointing?: boolean;
 }
 
 /** Attention of each token to itself and the tokens before it. */
@@ -107,10 +109,12 @@ export class GPT extends nn.Module {
   readonly blocks: nn.ModuleList<Block | ExpertBlock>;
   readonly norm: nn.LayerNorm;
   readonly head: nn.Linear;
+  readonly #checkpointing: boolean;
 
   constructor(options: GPTOptions) {
     super();
     const { vocabularySize, contextLength, layers, channels, experts = 0 } = options;
+    this.#checkpointing = options.checkpointing ?? false;
     this.tokens = new nn.Embedding(vocabularySize, channels);
     this.positions = new nn.Embedding(contextLength, channels);
     this.blocks = new nn.ModuleList(
@@ -126,7 +130,10 @@ export class GPT extends nn.Module {
   forward(ids: Tensor): Tensor {
     const [, T = 0] = ids.shape;
     let x = this.tokens.forward(ids).add(this.positions.forward(arange(T)));
-    for (const block of this.blocks) x = block.forward(x);
+    for (const block of this.blocks) {
+      const input = x;
+      x = this.#checkpointing ? nn.checkpoint(() => block.forward(input)) : block.forward(input);
+    }
     return this.head.forward(this.norm.forward(x));
   }
 }

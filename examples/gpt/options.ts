@@ -7,12 +7,34 @@ const installedDeclarations = [
   'node_modules/@types/**/*.d.ts',
 ];
 
+const strategyNames = [
+  'ddp',
+  'zero1',
+  'zero2',
+  'zero3',
+  'fsdp',
+  'tp',
+  'tp+fsdp',
+  'pp',
+  'pp+ddp',
+  'experts',
+  'none',
+] as const;
+
 const number = z.coerce.number({ error: 'expected a number' });
 const count = number.int({ error: 'expected a whole number' }).positive();
 
 const schema = z
   .strictObject({
-    strategy: z.enum(['ddp', 'experts', 'none']).default('ddp'),
+    strategy: z.enum(strategyNames).default('ddp'),
+    /** The number of ranks that divide the layers under tp+fsdp and pp+ddp. */
+    'inner-ranks': count.default(2),
+    microbatches: count.default(4),
+    precision: z.enum(['fastest', 'f32', 'bf16']).default('fastest'),
+    /** The number of batches of a rank whose gradients are added up for one update. */
+    accumulate: count.default(1),
+    /** Whether the backward pass computes the activations of each block again, so that they take no memory. */
+    checkpointing: z.enum(['blocks', 'none']).default('none'),
     data: z.array(z.string()).default(installedDeclarations),
     steps: count.default(600),
     'batch-size': count.default(8),
@@ -36,7 +58,11 @@ const schema = z
     if (channels % heads !== 0)
       refuse('heads', `${heads} heads do not divide ${channels} channels`);
     if (strategy === 'experts' && experts === 0)
-      refuse('experts', 'the strategy shares out experts, and the model has none');
+      refuse('experts', 'the strategy shards experts, and the model has none');
+    if (experts > 0 && strategy.startsWith('pp'))
+      refuse('experts', 'a pipeline does not add the loss that balances experts');
+    if (experts > 0 && strategy.startsWith('tp'))
+      refuse('experts', 'tensor parallelism of this model divides perceptrons, not experts');
   });
 
 export type Options = z.infer<typeof schema>;

@@ -1,7 +1,9 @@
 /**
- * Trains a byte-level GPT on text files, on as many ranks as it is started with:
+ * Trains a byte-level GPT on text files, on as many ranks as it is started with, by any strategy:
  *
  *   shardwise run --nproc 2 examples/gpt/train.ts
+ *   shardwise run --nproc 2 examples/gpt/train.ts --strategy fsdp --checkpointing blocks --accumulate 2
+ *   shardwise run --nproc 4 examples/gpt/train.ts --strategy tp+fsdp --precision f32
  *   shardwise run --nproc 2 examples/gpt/train.ts --data 'docs/**\/*.md' --steps 2000
  *   shardwise run --nproc 2 examples/gpt/train.ts --experts 8 --strategy experts
  *   shardwise run --nproc 2 --resume latest examples/gpt/train.ts
@@ -15,32 +17,44 @@ import {
   defaultGenerator,
   dist,
   fromArray,
+  hasFastBf16,
   init,
   manualSeed,
   nn,
-  noGrad,
   optim,
   randomState,
   setRandomState,
+  type Tensor,
 } from 'shardwise';
 import { unigramEntropy } from './entropy.ts';
 import { generate } from './generate.ts';
 import { GPT } from './model.ts';
 import { readOptions } from './options.ts';
 import { readProgress } from './progress.ts';
+import { applyStrategy, axesOf } from './strategies.ts';
 
 const options = readOptions(process.argv.slice(2));
-const context = await init();
-const { rank, worldSize } = context;
+const context = await init({ mesh: (size) => axesOf(options, size) });
+const { rank, worldSize, mesh } = context;
 const contextLength = options['context-length'];
 const batchSize = options['batch-size'];
+const precision =
+  options.precision === 'fastest'
+    ? hasFastBf16(context.device)
+      ? 'bf16'
+      : 'f32'
+    : options.precision;
+// Ranks that have parts of one model get the same batch.
+const dividesBatch = mesh.axes.some(({ name }) => name === 'dp');
+const replica = dividesBatch ? mesh.group('dp') : { rank: 0, size: 1 };
+const countsTokens = mesh.axes.every(({ name }) => name === 'dp' || mesh.coordinate(name) === 0);
 
 const text = data.splitText(await readTextFiles(options.data), 0.05);
 const dataset = new data.TextDataset(text.train, { contextLength });
 const sampler = new data.DistributedSampler({
   dataset,
-  numReplicas: worldSize,
-  rank,
+  numReplicas: replica.size,
+  rank: replica.rank,
   seed: options.seed,
 });
 const loader = new data.DataLoader<data.TextSample>({
@@ -49,14 +63,14 @@ const loader = new data.DataLoader<data.TextSample>({
   sampler,
   dropLast: true,
 });
-if (loader.length === 0) {
+if (loader.length < options.accumulate) {
   throw new DataError(
     {
-      asked: `batches of ${batchSize} windows of ${contextLength} bytes on each of ${worldSize} ranks`,
+      asked: `${options.accumulate} batches of ${batchSize} windows of ${contextLength} bytes for each of ${replica.size} parts of the batch`,
       found: `a text of ${text.train.length} bytes, ${sampler.length} windows for a rank`,
       todo: 'Use a longer text, or a smaller --batch-size or --context-length',
     },
-    { batchSize, contextLength, worldSize, bytes: text.train.length },
+    { batchSize, contextLength, replicas: replica.size, bytes: text.train.length },
   );
 }
 const validation = new data.TextDataset(text.validation, { contextLength });
@@ -70,13 +84,10 @@ const model = new GPT({
   heads: options.heads,
   channels: options.channels,
   experts: options.experts,
+  checkpointing: options.checkpointing === 'blocks',
 });
-// The ranks that share out the batch may also share out the experts.
-const strategy =
-  options.strategy === 'experts'
-    ? dist.expertParallel({ axis: 'dp', tokens: batchSize * contextLength })
-    : dist.ddp();
-const parallel = options.strategy === 'none' ? model : await dist.parallelize(model, strategy);
+const count = model.parameters().reduce((sum, parameter) => sum + parameter.numel, 0);
+const trained = await applyStrategy(model, options, precision);
 const optimizer = new optim.AdamW(parameterGroups(), {
   lr: options['learning-rate'],
   betas: [0.9, 0.95],
@@ -110,32 +121,34 @@ if (context.resumeDirectory !== undefined) {
 }
 
 if (rank === 0) {
-  const count = model.parameters().reduce((sum, parameter) => sum + parameter.numel, 0);
   context.describe({
     parameters: count,
     'text bytes': text.train.length + text.validation.length,
     'unigram entropy (nats)': entropy,
   });
   console.log(
-    `GPT of ${count} parameters, ${text.train.length} bytes of text, ${worldSize} ranks, from step ${step}`,
+    `GPT of ${count} parameters in ${precision}, ${text.train.length} bytes of text, ${worldSize} ranks, from step ${step}`,
   );
-  if (options.strategy !== 'none')
-    console.log(dist.explain(dist.planFor(model, strategy)).split('\n').at(-1));
+  if (trained.plan !== null) console.log(trained.plan.split('\n').at(-1));
 }
 
 let validationLoss = Number.NaN;
 let stopped = false;
+/** The losses of the batches whose gradients are added up for the next update. */
+let losses: Tensor[] = [];
 while (step < options.steps && !stopped) {
   for await (const { x, y } of loader) {
+    if (losses.length === 0) optimizer.zeroGrad();
+    const isLast = losses.length + 1 === options.accumulate;
+    losses.push(trained.backward(fromArray(x), fromArray(y), isLast));
+    if (!isLast) continue;
     for (const group of optimizer.paramGroups) {
       group.lr = options['learning-rate'] * schedule(step + 1);
     }
-    optimizer.zeroGrad();
-    const loss = nn.functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
-    // The term that balances experts is a part of the loss that is minimised, but not of the loss that is shown.
-    loss.add(nn.auxiliaryLoss(model)).backward();
     await optimizer.step();
     step++;
+    const loss = losses.reduce((sum, part) => sum.add(part));
+    losses = [];
 
     const last = step === options.steps;
     const validate = last || step % options['validate-every'] === 0;
@@ -144,7 +157,7 @@ while (step < options.steps && !stopped) {
       step,
       totalSteps: options.steps,
       loss: await loss.item(),
-      tokens: batchSize * contextLength,
+      tokens: countsTokens ? options.accumulate * batchSize * contextLength : 0,
       learningRate: optimizer.paramGroups[0]?.lr ?? 0,
       memory: dist.memory({ model, optimizer }),
       metrics: await nn.routerMetrics(model),
@@ -158,8 +171,8 @@ while (step < options.steps && !stopped) {
 
 if (!stopped) {
   const prompt = text.validation.subarray(0, contextLength);
-  // All ranks must take part, because each of them may have experts that the others need.
-  const sample = await generate(model, prompt, options['sample-bytes'], defaultGenerator());
+  // All ranks must take part, because each of them may have a part of the model that the others need.
+  const sample = await generate(trained, prompt, options['sample-bytes'], defaultGenerator());
   if (rank === 0) {
     console.log(
       `validation loss ${validationLoss.toFixed(3)} nats a byte; unigram entropy of the text ${entropy.toFixed(3)}`,
@@ -193,9 +206,7 @@ async function measureValidationLoss(): Promise<number> {
       Math.min(validation.length - 1, Math.max(0, first) + i),
     );
     const { x, y } = data.collate(indices.map((index) => validation.get(index)));
-    sum += await noGrad(() =>
-      nn.functional.crossEntropy(model.forward(fromArray(x)), fromArray(y)),
-    ).item();
+    sum += await trained.loss(fromArray(x), fromArray(y)).item();
   }
   model.train();
   return sum / batches;

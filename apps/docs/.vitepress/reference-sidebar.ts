@@ -1,9 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DefaultTheme } from 'vitepress';
-import { sections } from '../generate/reference/topics.ts';
-
-const order = sections.flatMap(({ topics }) => topics.map(({ slug }) => slug));
+import { slugsInOrder } from '../generate/reference/topics.ts';
 
 /** Returns the generated pages of the reference by the section that their front matter names. */
 export function referenceSidebar(pages: string): DefaultTheme.SidebarItem[] {
@@ -14,8 +12,8 @@ export function referenceSidebar(pages: string): DefaultTheme.SidebarItem[] {
     const [title, section] = [field('title'), field('section')];
     if (title === undefined || section === undefined) return [];
     const slug = path.replace(/^reference\/|\.md$/g, '');
-    const at = order.indexOf(slug);
-    return { title, section, slug, at: at === -1 ? order.length : at };
+    const at = slugsInOrder.indexOf(slug);
+    return { title, section, slug, at: at === -1 ? slugsInOrder.length : at };
   });
   const bySection = Map.groupBy(
     found.toSorted((a, b) => a.at - b.at || a.slug.localeCompare(b.slug)),

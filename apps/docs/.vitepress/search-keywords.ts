@@ -2,7 +2,7 @@
  * Words that people search for, by the page or section that answers them. They are in the index beside the page's own
  * words.
  */
-const keywords: Readonly<Record<string, string>> = {
+export const keywords: Readonly<Record<string, string>> = {
   '/guides/launch': 'torchrun mpirun slurm multi node cluster nproc spawn processes',
   '/guides/data': 'dataset dataloader batch shuffle epoch',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
@@ -19,7 +19,7 @@ const keywords: Readonly<Record<string, string>> = {
   '/reference/checkpoints#loadmodel':
     'hugging face huggingface transformers pretrained weights fine tune finetune finetuning fine-tuning load model',
   '/reference/random#manualseed': 'random seed reproducible deterministic',
-  '/reference/checkpoints#exportmodel': 'save model export safetensors weights',
+  '/reference/checkpoints/files#exportmodel': 'save model export safetensors weights',
 };
 
 /** Splits names such as `crossEntropy` and `AdamW8bit` into words. */

@@ -4,6 +4,7 @@ import { explain } from '@shardwise/strategies';
 /** A strategy without communication: each rank has its own parameters, gradients and states. */
 export function independent(): Strategy {
   return {
+    specificationVersion: 1,
     name: 'independent',
     plan: ({ parameters }, axes) => ({
       strategy: 'independent',

@@ -25,8 +25,8 @@ import {
   type RecordedMessage,
 } from './record-collective.ts';
 import { leastSent } from './least-sent.ts';
-import { wantsNoMotion } from './reduced-motion.ts';
 import { ringOfRanks } from './ring-of-ranks.ts';
+import { useMotion } from './use-motion.ts';
 
 const sizes = { '64 B': 64, '4 KiB': 4096, '64 KiB': 65_536, '1 MiB': 1 << 20, '16 MiB': 1 << 24 };
 /** The places of the sliders. Neighbouring values differ by similar factors. */
@@ -74,6 +74,7 @@ export const CollectiveExplorer = defineComponent({
     let latest = 0;
     let timer: ReturnType<typeof setInterval> | undefined;
     const isPlaying = ref(false);
+    const canMove = useMotion();
 
     const rounds = computed(() => Math.max(1, ...messages.value.map((message) => message.round)));
     const ofRound = computed(() =>
@@ -153,9 +154,9 @@ export const CollectiveExplorer = defineComponent({
             : `${algorithm.value}: ${messages.value.length} messages in ${rounds.value} rounds, ${millisecondsText(timeOf(messages.value, network.value))} on this network.`,
         ),
         h('div', { class: 'buttons' }, [
-          wantsNoMotion()
-            ? null
-            : h('button', { type: 'button', onClick: play }, isPlaying.value ? 'Pause' : 'Play'),
+          canMove.value
+            ? h('button', { type: 'button', onClick: play }, isPlaying.value ? 'Pause' : 'Play')
+            : null,
           h(
             'button',
             { type: 'button', disabled: round.value <= 1, onClick: () => (round.value -= 1) },

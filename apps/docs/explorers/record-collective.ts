@@ -71,6 +71,7 @@ export async function recordCollective({
      */
     const received = new Map<number, number>();
     const recording: Transport = {
+      specificationVersion: 1,
       rank: transport.rank,
       size: transport.size,
       send: (to, tag, message) => {

@@ -13,7 +13,7 @@ const catalogue = new Catalogue(groups);
 const pages = new Map(referencePages(groups).map(({ path, text }) => [path, text]));
 const all = [...pages.values()].join('\n');
 
-/** About 150 kB of HTML. */
+/** Topics with more text are divided. `site.full.test.ts` limits the HTML of the built pages. */
 const MOST_CHARACTERS = 25_000;
 
 describe('the reference', () => {
@@ -57,6 +57,14 @@ describe('the reference', () => {
     const topics = new Set(sections.flatMap(({ topics: each }) => each));
     const unnamed = catalogue.pages.filter(({ topic }) => !topics.has(topic));
     expect(unnamed.map(({ topic }) => topic.slug)).toEqual([]);
+  });
+
+  test('lists a page before the pages below it', () => {
+    const order = catalogue.pages.map(({ topic }) => topic.slug);
+    const isEarly = (slug: string): boolean =>
+      order.slice(order.indexOf(slug)).some((other) => slug.startsWith(`${other}/`));
+    expect(order.filter(isEarly)).toEqual([]);
+    expect(order.indexOf('pipeline/costs')).toBe(order.indexOf('pipeline') + 1);
   });
 
   test('has no topic that nothing belongs to', () => {
@@ -105,7 +113,7 @@ describe('the reference', () => {
     const { text } = errorsPage(groups);
     const source = readFileSync(join(repository, 'packages/core/src/spec/errors.ts'), 'utf8');
     const codes = [...source.matchAll(/code(?:: string)? = '(\w+)'/g)].map(([, code]) => code);
-    expect(codes.filter((code) => !text.includes(`## ${code} {#`))).toEqual([]);
+    expect(codes.filter((code) => !text.includes(`<br>\`${code}\` | `))).toEqual([]);
   });
 
   test('lists every environment variable that the sources read', () => {

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import MiniSearch from 'minisearch';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { keywords } from '../.vitepress/search-keywords.ts';
 import { miniSearch } from '../.vitepress/search.ts';
 import { built } from '../.vitepress/serve-site.ts';
 import { buildSite } from './site/build-site.ts';
@@ -31,6 +32,12 @@ function resultsOf(words: string, count: number): readonly string[] {
 }
 
 describe('the search', () => {
+  test('has a section for each address that has words of its own', () => {
+    const ids = index.search(MiniSearch.wildcard).map(({ id }) => String(id));
+    const sections = new Set(ids.flatMap((id) => [id, id.replace(/#.*$/, '')]));
+    expect(Object.keys(keywords).filter((address) => !sections.has(address))).toEqual([]);
+  });
+
   // The page or section that must be among the first three results.
   test.each([
     ['gradient clipping', '/reference/optim/gradients'],
@@ -41,7 +48,8 @@ describe('the search', () => {
     ['load model', '/reference/checkpoints#loadmodel'],
     ['hugging face', '/reference/checkpoints#loadmodel'],
     ['pretrained weights', '/reference/checkpoints#loadmodel'],
-    ['safetensors', '/reference/checkpoints'],
+    ['safetensors', '/reference/checkpoints/files'],
+    ['export', '/reference/checkpoints/files#exportmodel'],
     ['resume training', '/learn/checkpoints'],
     ['out of memory', '/guides/memory'],
     ['OOM', '/guides/memory'],

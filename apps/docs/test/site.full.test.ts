@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { createServer } from 'vitepress';
@@ -22,6 +22,13 @@ describe('the built site', () => {
 
   test('has no link to a page, a file or an anchor that there is not', () => {
     expect(linkFaults()).toEqual([]);
+  });
+
+  test('has pages of the reference that are soon read: none has more than 150 kB of HTML', () => {
+    const paths = globSync('reference/**/*.html', { cwd: built });
+    expect(paths.length).toBeGreaterThan(90);
+    const long = paths.filter((path) => statSync(join(built, path)).size > 150_000);
+    expect(long).toEqual([]);
   });
 
   test('tells its host to isolate pages, and has a service worker that sends the same headers', () => {
@@ -71,6 +78,18 @@ describeSite('in a browser', (site) => {
     expect(await page.textContent('#failed')).toBe('0');
     expect(problems).toEqual([]);
     await page.close();
+  });
+
+  test('explorers that move by themselves first draw what the server has written', async () => {
+    for (const [path, name] of [
+      ['/explore/collectives', 'Play'],
+      ['/explore/microbatches', 'Play the step'],
+    ] as const) {
+      const { page, problems } = await site.open(path, { motion: true });
+      await page.getByRole('button', { name, exact: true }).waitFor();
+      expect(problems).toEqual([]);
+      await page.close();
+    }
   });
 
   test('search finds a name of the reference', async () => {

@@ -55,6 +55,7 @@ export interface CpuParts {
 
 /** A backend that computes on the CPU, in the memory that holds its buffers. */
 export class CpuBackend implements Backend {
+  readonly specificationVersion = 1;
   readonly name: 'cpu' | 'wasm';
   readonly limits: BackendLimits;
   readonly #arena: Arena;

@@ -31,6 +31,7 @@ export interface WebGpuBackendOptions extends SessionOptions, MemoryLimits {
 
 /** A backend that computes on a WebGPU device. */
 export class WebGpuBackend implements Backend {
+  readonly specificationVersion = 1;
   readonly name = 'webgpu';
   readonly limits: BackendLimits;
   /** The adapter's description of itself. */

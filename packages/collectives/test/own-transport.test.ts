@@ -16,6 +16,7 @@ function lossyWorld(
   return createLoopbackTransports(size).map((transport) => {
     let number = 0;
     const lossy: Transport = {
+      specificationVersion: 1,
       rank: transport.rank,
       size,
       send: async (to, tag, bytes) => {
@@ -114,6 +115,7 @@ describe('a transport that loses a message', () => {
 describe('a transport that rejects', () => {
   const failing = (error: Error): ProcessGroup =>
     createGroup({
+      specificationVersion: 1,
       rank: 0,
       size: 2,
       send: async () => {},
@@ -159,6 +161,7 @@ describe('calls that differ', () => {
     let records = 0;
     // Rank 0 hears late of the first call. By then rank 1 has left, without its later record and those for it.
     const late: Transport = {
+      specificationVersion: 1,
       rank: 0,
       size: 2,
       send: async (to, tag, bytes) => {

@@ -11,6 +11,7 @@ import type { Mesh } from './spec/mesh.ts';
 import type { CallOrder } from './spec/process-group.ts';
 import { axisOf, LocalMesh } from './mesh.ts';
 import { checkOptions } from './base/check-options.ts';
+import { requireVersion } from './base/require-version.ts';
 import * as option from './base/option-rules.ts';
 import type { OptionRules } from './base/option-rules.ts';
 
@@ -25,7 +26,7 @@ const rankRules: OptionRules<Rank> = {
   device: option.required(option.object('a backend, as await cpu()')),
   mesh: {
     fits: (value): value is Mesh => option.object().fits(value) && 'axes' in value,
-    is: 'a mesh',
+    expected: 'a mesh',
   },
 };
 
@@ -35,6 +36,7 @@ const rankRules: OptionRules<Rank> = {
  */
 export function setRank(rank: Rank): void {
   checkOptions('setRank', rank, rankRules);
+  requireVersion('setRank with a device', rank.device, 1);
   if (rankState.session !== null) {
     forgetPending();
     forgetCollectives();

@@ -1,11 +1,16 @@
+import type { OptionRule } from './base/option-rules.ts';
 import { ConfigError } from './spec/errors.ts';
 
 /**
  * A check of data from outside, such as a saved state or a request: it returns the value with its type, or throws
- * SavedDataError. `path` says where the value lies. Core has its own few checks, because loading a schema library would take half of the time that
- * `import '@shardwise/core'` may take.
+ * SavedDataError. `path` says where the value lies. Single values follow the rules of options. Core and the packages of
+ * pages have these few checks, because loading a schema library would take half of the time that `import
+ * '@shardwise/core'` may take. Packages that depend on zod check data from outside with zod.
  */
 export type Check<T> = (value: unknown, path: string) => T;
+
+/** What a value must be: a rule of a single value, or a check of a value with parts. */
+export type Expected<T> = Check<T> | OptionRule<T>;
 
 /** Names the path of a value that does not pass a check, and says what was expected there. */
 export class SavedDataError extends Error {
@@ -17,72 +22,54 @@ export class SavedDataError extends Error {
   }
 }
 
-/** An integer within these limits, both included. */
-export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Check<number> {
-  return (value, path) => {
-    const fits = typeof value === 'number' && Number.isSafeInteger(value) && value >= min;
-    if (fits && value <= max) return value;
-    const limit = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-    throw new SavedDataError(path, `an integer ${limit}`);
-  };
+/** Returns the value if it is as expected. Otherwise throws SavedDataError, which names `path`. */
+export function checkValue<T>(expected: Expected<T>, value: unknown, path: string): T {
+  if (typeof expected === 'function') return expected(value, path);
+  if (expected.fits(value)) return value;
+  throw new SavedDataError(path, expected.expected);
 }
 
-/** Any number, also NaN and the infinities. */
-export const number: Check<number> = (value, path) => {
-  if (typeof value === 'number') return value;
-  throw new SavedDataError(path, 'a number');
-};
-
-/** True or false. */
-export const boolean: Check<boolean> = (value, path) => {
-  if (typeof value === 'boolean') return value;
-  throw new SavedDataError(path, 'true or false');
-};
-
 /** A text of at most `maxLength` characters, which matches the pattern if there is one. */
-export function text(maxLength: number, pattern?: RegExp): Check<string> {
-  return (value, path) => {
-    const fits = typeof value === 'string' && value.length <= maxLength;
-    if (fits && (pattern === undefined || pattern.test(value))) return value;
-    const form = pattern === undefined ? '' : ` like ${String(pattern)}`;
-    throw new SavedDataError(path, `a text of at most ${maxLength} characters${form}`);
+export function limitedText(maxLength: number, pattern?: RegExp): OptionRule<string> {
+  const form = pattern === undefined ? '' : ` like ${String(pattern)}`;
+  return {
+    fits: (value): value is string =>
+      typeof value === 'string' && value.length <= maxLength && (pattern?.test(value) ?? true),
+    expected: `a text of at most ${maxLength} characters${form}`,
   };
 }
 
 /** This value and no other. */
-export function exactly<T extends string | number>(expected: T): Check<T> {
-  return (value, path) => {
-    if (value === expected) return expected;
-    throw new SavedDataError(path, JSON.stringify(expected));
-  };
+export function exactly<const T extends string | number>(only: T): OptionRule<T> {
+  return { fits: (value): value is T => value === only, expected: JSON.stringify(only) };
 }
 
 /** Null, or what passes the check. */
-export function nullable<T>(check: Check<T>): Check<T | null> {
-  return (value, path) => (value === null ? null : check(value, path));
+export function nullable<T>(expected: Expected<T>): Check<T | null> {
+  return (value, path) => (value === null ? null : checkValue(expected, value, path));
 }
 
 /** A list whose elements pass the check. Both lengths are included. */
-export function list<T>(check: Check<T>, minLength: number, maxLength: number): Check<T[]> {
+export function list<T>(element: Expected<T>, minLength: number, maxLength: number): Check<T[]> {
   return (value, path) => {
     if (!Array.isArray(value) || value.length < minLength || value.length > maxLength) {
       const length = minLength === maxLength ? `${minLength}` : `${minLength} to ${maxLength}`;
       throw new SavedDataError(path, `a list of ${length}`);
     }
-    return value.map((item, index) => check(item, `${path}[${index}]`));
+    return value.map((item, index) => checkValue(element, item, `${path}[${index}]`));
   };
 }
 
 /** An object with any names. No name is special: `__proto__` is an entry like others. */
 export function record<T>(
-  check: Check<T>,
+  entry: Expected<T>,
   maxNameLength: number,
 ): Check<Readonly<Record<string, T>>> {
   return (value, path) => {
     const entries = Object.entries(plainObject(value, path)).map(([name, item]) => {
       if (name.length > maxNameLength)
         throw new SavedDataError(path, `names of at most ${maxNameLength} characters`);
-      return [name, check(item, join(path, name))] as const;
+      return [name, checkValue(entry, item, join(path, name))] as const;
     });
     return Object.fromEntries(entries);
   };
@@ -90,7 +77,7 @@ export function record<T>(
 
 /** An object that has all of these fields and no others. */
 export function object<T extends object>(fields: {
-  readonly [K in keyof T]: Check<T[K]>;
+  readonly [K in keyof T]: Expected<T[K]>;
 }): Check<T> {
   return (value, path) => {
     const source = plainObject(value, path);
@@ -98,7 +85,8 @@ export function object<T extends object>(fields: {
     if (unknown !== undefined) throw new SavedDataError(join(path, unknown), 'no such field');
     const checked: Partial<T> = {};
     for (const name in fields) {
-      checked[name] = fields[name](
+      checked[name] = checkValue(
+        fields[name],
         Object.hasOwn(source, name) ? source[name] : undefined,
         join(path, name),
       );
@@ -109,9 +97,14 @@ export function object<T extends object>(fields: {
 }
 
 /** Returns the value if it passes the check. Otherwise throws a ConfigError that says what is wrong and where. */
-export function checkSavedData<T>(check: Check<T>, value: unknown, asked: string, todo: string): T {
+export function checkSavedData<T>(
+  expected: Expected<T>,
+  value: unknown,
+  asked: string,
+  todo: string,
+): T {
   try {
-    return check(value, '');
+    return checkValue(expected, value, '');
   } catch (cause) {
     if (!(cause instanceof SavedDataError)) throw cause;
     const { path, message } = cause;

@@ -42,6 +42,7 @@ function faultyDevice(): Backend {
 
 function bound(device: Backend): Backend {
   return {
+    specificationVersion: 1,
     name: device.name,
     limits: device.limits,
     alloc: (bytes) => device.alloc(bytes),
@@ -58,6 +59,7 @@ const unused = (): Promise<never> => Promise.reject(new Error('not in these prog
 
 /** A group of two ranks. The other rank always contributes zeros. */
 const pair: ProcessGroup = {
+  specificationVersion: 1,
   rank: 0,
   size: 2,
   allReduce: async () => {},

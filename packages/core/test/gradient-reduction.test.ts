@@ -17,6 +17,7 @@ function faulty(): Backend {
   const { limits } = device;
   const own = device;
   return {
+    specificationVersion: 1,
     name: own.name,
     limits,
     alloc: (bytes) => own.alloc(bytes),

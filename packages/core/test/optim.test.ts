@@ -203,9 +203,13 @@ describe('settings', () => {
     const [group] = optimizer.paramGroups;
     x.sum().backward();
     if (group !== undefined) group.lr = Number.NaN;
-    await expect(optimizer.step()).rejects.toThrow('an optimizer with lr NaN');
+    await expect(optimizer.step()).rejects.toThrow(
+      'an optimizer with lr: NaN: a value that is not a number in [0, Infinity)',
+    );
     if (group !== undefined) group.lr = '0.1' as never;
-    await expect(optimizer.step()).rejects.toThrow("an optimizer with lr '0.1': no number. Use");
+    await expect(optimizer.step()).rejects.toThrow(
+      "an optimizer with lr: '0.1': a value that is not a number in [0, Infinity). Give",
+    );
     if (group !== undefined) group.lr = 1;
     await optimizer.step();
     expect(await values(x)).toEqual([0]);
@@ -334,9 +338,9 @@ describe('parameter groups', () => {
     const x = leaf(1);
     expect(() => new SGD([])).toThrow(ConfigError);
     expect(() => new SGD([x, x])).toThrow('1 parameters that stand twice');
-    expect(() => new SGD([x], { lr: -1 })).toThrow('lr -1');
+    expect(() => new SGD([x], { lr: -1 })).toThrow('lr: -1');
     expect(() => new SGD([x], { nesterov: true })).toThrow(ConfigError);
-    expect(() => new Adam([x], { betas: [0.9, 1] })).toThrow('beta2 1');
+    expect(() => new Adam([x], { betas: [0.9, 1] })).toThrow('beta2: 1');
     expect(() => new AdamW([x], { lr: Number.NaN })).toThrow(ConfigError);
   });
 });

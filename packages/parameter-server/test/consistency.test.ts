@@ -272,7 +272,7 @@ describe('what a server refuses', () => {
       }
     };
     expect(wrong({})).toBeUndefined();
-    expect(wrong({ sequence: -1 })).toMatch(/push\.sequence: expected an integer of at least 0/);
+    expect(wrong({ sequence: -1 })).toMatch(/push\.sequence: expected a whole number from 0/);
     expect(wrong({ present: [true, 1] })).toMatch(/push\.present\[1\]: expected true or false/);
     expect(wrong({ more: 1 })).toMatch(/push\.more: expected no such field/);
     expect(wrong({ recipe: { optimizer: 'SGD' } })).toMatch(

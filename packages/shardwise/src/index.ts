@@ -5,7 +5,7 @@ export * as dist from './groups/dist.ts';
 export * as checkpoints from './groups/checkpoints.ts';
 export * as profiler from './groups/profiler.ts';
 // The CPU as a device.
-export { cpu, type CpuBackend, type CpuOptions } from '@shardwise/backend-cpu';
+export { cpu, type CpuBackend, type CpuOptions, hasFastBf16 } from '@shardwise/backend-cpu';
 // A rank of a run.
 export { init, type InitOptions } from './rank/init.ts';
 export type { RankContext } from './rank/rank-context.ts';

@@ -1,7 +1,11 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { compileFunction } from 'node:vm';
 import { nn, ones } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
-import { callAdvice, failureReport } from '../src/launcher/failure.ts';
+import { failureReport } from '../src/launcher/failure.ts';
+import { callAdvice } from '../src/text/call-advice.ts';
 
 /** Returns the error of an expression of `model` and `x` in JavaScript, which TypeScript would refuse. */
 function errorOf(expression: string): Error {
@@ -23,6 +27,23 @@ describe('a call that is written as in PyTorch', () => {
     expect(callAdvice(error)).toBe(todo);
     const outcome = { rank: 0, exitCode: 1, error, terminated: false, logPath: '', lastLines: [] };
     expect(failureReport({ outcomes: [outcome], culprit: 0 }).at(-1)).toBe(todo);
+  });
+
+  it('is told it by a program without launcher, too', async () => {
+    const program = `
+      const { init, ones } = await import('shardwise');
+      await init();
+      ones([3, 2]).view(-1);`;
+    const sources = join(import.meta.dirname, '../../../test/support/resolve-sources.ts');
+    const node = ['--conditions=@shardwise/source', `--import=${sources}`];
+    const args = [...node, '--input-type=module', '--eval', program];
+    const cwd = join(import.meta.dirname, '..');
+    await expect(promisify(execFile)(process.execPath, args, { cwd })).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /view is not a function\n    at [^]*\n\nPyTorch's view is written in another way: reshape\(\[…\]\)\n/,
+      ),
+    });
   });
 
   it.each([new TypeError('x is null'), new Error('a is not a function'), 'a is not a function'])(

@@ -136,7 +136,9 @@ describe('shardwise run', () => {
       }
     });
     expect(run.exitCode).toBe(130);
-    expect(run.stderr).toBe('Stopping after this step; press Ctrl-C again to stop at once.\n');
+    expect(run.stderr).toBe(
+      'Stopping at the next shouldStop(); press Ctrl-C again to stop at once.\n',
+    );
     const { step, directory: folder } = await loadCheckpoint(join(directory, 'out', 'checkpoints'));
     expect(run.stdout).toMatch(new RegExp(`^step ${step}/100000 `, 'm'));
     const name = folder.split('/').at(-1) ?? '';
@@ -242,6 +244,25 @@ describe('the rest of the command', () => {
     const help = await shardwise(['run', '--help']);
     expect(help.stdout).toContain('--nproc <count>');
     expect(help.exitCode).toBe(0);
+    const commands = await shardwise(['--help']);
+    for (const line of `${help.stdout}${commands.stdout}`.split('\n')) {
+      expect(line.length, line).toBeLessThanOrEqual(80);
+    }
+  });
+
+  it('names its options that stand after the script, because the script gets them', async () => {
+    const run = await shardwise(['run', 'none.ts', '--epochs', '2', '--nproc', '2', '--ranks=x']);
+    expect(run.stderr).toMatch(
+      /^--nproc, --ranks are passed to none\.ts, not to shardwise run\. Options of shardwise run go before the script\.\nRunning none\.ts: no such file/,
+    );
+    const plain = await shardwise(['run', '--nproc', '2', 'none.ts', '--epochs', '2']);
+    expect(plain.stderr).toMatch(/^Running none\.ts: no such file/);
+  });
+
+  it('suggests the option that a misspelt one is like, in the same line', async () => {
+    const { stderr, exitCode } = await shardwise(['run', '--nprocs', '2', 'none.ts']);
+    expect(stderr).toMatch(/^[^\n]*unknown option '--nprocs' \(Did you mean --nproc\?\)[^\n]*\n$/);
+    expect(exitCode).toBe(2);
   });
 
   it('writes a command as it is typed', () => {

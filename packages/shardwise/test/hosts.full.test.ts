@@ -63,7 +63,7 @@ describe('two hosts with two ranks each', () => {
     await first.says(/^step 1\//m);
     second.kill('SIGINT');
     expect(await second.ended(), second.output).toBe(130);
-    expect(second.stderr).toContain('Stopping after this step; press Ctrl-C again');
+    expect(second.stderr).toContain('Stopping at the next shouldStop(); press Ctrl-C again');
     expect(await first.ended(), first.output).toBe(0);
     const values = [valueOf(first, 0), valueOf(first, 1), valueOf(second, 2), valueOf(second, 3)];
     expect(values[0]).toBeDefined();

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { failureReport } from '../src/launcher/failure.ts';
 import { launch } from '../src/launcher/launch.ts';
-import { findPosition } from '../src/launcher/load-errors/find-position.ts';
+import { findLoadFault } from '../src/launcher/load-errors/find-position.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
 import type { RankForm } from '../src/launcher/transports/transport-choice.ts';
 import { generationOf } from './generation-of.ts';
@@ -40,8 +40,8 @@ async function reportOf(
     onLine: () => undefined,
   });
   transport.close();
-  const position = await findPosition(result.outcomes[0]?.error, script);
-  return failureReport(result, { position }).map((line) =>
+  const loadFault = await findLoadFault(result.outcomes[0]?.error, script);
+  return failureReport(result, { loadFault }).map((line) =>
     line.replaceAll(`${dirname(script)}/`, ''),
   );
 }
@@ -115,7 +115,43 @@ describe('a script that can not be loaded', () => {
         "  1 | import { Linear } from '@shardwise/core';",
         '    |          ^',
       ],
-      /in groups: nn\.Linear, optim\.Linear, data\.Linear$/,
+      /^It is in a group: write nn\.Linear, and import \{ nn \}$/,
+    ],
+    [
+      'an optimizer that is in a group',
+      { 'train.ts': "import { AdamW } from '@shardwise/core';\n" },
+      [
+        '    at train.ts:1:10',
+        "  1 | import { AdamW } from '@shardwise/core';",
+        '    |          ^',
+      ],
+      /^It is in a group: write optim\.AdamW, and import \{ optim \}$/,
+    ],
+    [
+      'a function that is in a group of a group',
+      { 'train.ts': "import { crossEntropy } from '@shardwise/core';\n" },
+      [
+        '    at train.ts:1:10',
+        "  1 | import { crossEntropy } from '@shardwise/core';",
+        '    |          ^',
+      ],
+      /^It is in a group: write nn\.functional\.crossEntropy, and import \{ nn \}$/,
+    ],
+    [
+      'a function that is a method of tensors',
+      { 'train.ts': "import { gelu } from '@shardwise/core';\n" },
+      ['    at train.ts:1:10', "  1 | import { gelu } from '@shardwise/core';", '    |          ^'],
+      /^It is a method of tensors: x\.gelu\(…\)$/,
+    ],
+    [
+      'a name that is in no group',
+      { 'train.ts': "import { Device } from '@shardwise/core';\n" },
+      [
+        '    at train.ts:1:10',
+        "  1 | import { Device } from '@shardwise/core';",
+        '    |          ^',
+      ],
+      /^If Device is a type, write `import \{ type Device \}`$/,
     ],
     [
       'a file name without its ending',

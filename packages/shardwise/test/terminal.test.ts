@@ -50,7 +50,7 @@ describe('the live block', () => {
   it('says how to stop at once after the first Ctrl-C, until all ranks are gone', () => {
     const stopping = runOf([...reports(1), { kind: 'stopping' }]);
     expect(liveBlock(stopping, 80, uncoloured).at(-1)).toMatchInlineSnapshot(
-      `"stop     stopping after this step; press Ctrl-C again to stop at once"`,
+      `"stop     stopping at the next shouldStop(); press Ctrl-C again to stop at once"`,
     );
     const gone = runOf([
       ...reports(1),

@@ -148,6 +148,11 @@ describe('a transport that cannot be', () => {
       /says that it is rank 7 of 9/,
     ],
     [
+      'makes a transport of another version',
+      'const none = () => undefined; export default ({ rank, size }) => ({ specificationVersion: 2, rank, size, send: none, recv: none, close: none });',
+      /by --transport .\/own.ts, a transport of specificationVersion 2: this Shardwise has version 1\. Update/,
+    ],
+    [
       'throws while it connects',
       'export default () => { throw new Error("refused"); };',
       /CollectiveError: Connecting rank \d of 2 by --transport .\/own.ts: the module threw Error: refused/,

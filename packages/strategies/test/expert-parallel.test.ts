@@ -66,7 +66,7 @@ describe('a plan of expertParallel', () => {
     const up = plan.parameters.find(({ name }) => name === 'experts.experts.up');
     expect(up?.parameter.dims).toEqual([['ep', 'dp'], [], []]);
     expect(() => compose(ddp(), expertParallel()).plan({ parameters }, axes)).toThrow(
-      'Put the strategy that divides the batch last',
+      'Use one strategy that divides the batch, and put it last',
     );
   });
 

@@ -54,6 +54,7 @@ describe('parallelize gives a model that trains as its plan says', () => {
 
   it('of your own strategy, which need not do anything', async () => {
     const own: Strategy = {
+      specificationVersion: 1,
       name: 'own',
       plan: (model, axes) => ({ ...ddp().plan(model, axes), steps: [] }),
     };

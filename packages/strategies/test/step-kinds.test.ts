@@ -38,6 +38,7 @@ const route: StepKind<Route> = {
 
 function routed(axis: string): Strategy {
   return {
+    specificationVersion: 1,
     name: `routed over ${axis}`,
     plan: ({ parameters }, axes) => ({
       strategy: 'routed',

@@ -156,7 +156,7 @@ describe('the plan of tensor parallelism', () => {
           { ddp: ddp(), fsdp: fsdp(), zero: zero({ stage: 1 }) }[name],
           tensorParallel({ up: colwiseParallel() }),
         ).plan(specsOf(new Pair()), [{ name: 'dp', size: 2 }, ...tp(3)]),
-      /on a mesh of dp=2, tp=3: \S+ comes first, and divides the batch over the 2 ranks of 'dp'\. Put the strategy that divides the batch last, as in compose\(tensorParallel\(styles\), fsdp\(\)\)/,
+      /on a mesh of dp=2, tp=3: \S+ comes first, and divides the batch over the 2 ranks of 'dp'\. Use one strategy that divides the batch, and put it last, as in compose\(tensorParallel\(styles\), fsdp\(\)\)/,
     ]),
     [
       'two strategies that divide the batch',

@@ -99,6 +99,7 @@ describe('a contract finds', () => {
     const reordering = (end: Transport): Transport => {
       let held: (() => Promise<void>) | null = null;
       return {
+        specificationVersion: 1,
         rank: end.rank,
         size: end.size,
         recv: (from, tag, bytes) => end.recv(from, tag, bytes),
@@ -208,7 +209,7 @@ describe('a contract finds', () => {
       name: 'mine',
       cases: {
         mine: {
-          strategy: () => ({ name: 'mine', plan: never }),
+          strategy: () => ({ specificationVersion: 1, name: 'mine', plan: never }),
           models: { 'a model': modelOfNothing },
         },
       },

@@ -70,6 +70,7 @@ class Post {
 function endOf(rank: number, posts: readonly Post[]): Transport {
   const own = postOf(posts, rank);
   return {
+    specificationVersion: 1,
     rank,
     size: posts.length,
     send: async (to, tag, bytes) => {

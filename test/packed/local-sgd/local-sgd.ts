@@ -22,6 +22,7 @@ export interface LocalSgd extends Strategy<PlanContext> {
 export function localSgd({ every, axis = 'dp' }: LocalSgdOptions): LocalSgd {
   const steps = new LocalSteps();
   return {
+    specificationVersion: 1,
     name: 'localSgd',
     steps,
     plan: ({ parameters }, axes) => ({

@@ -33,6 +33,7 @@ const moves: ReadonlySet<string> = new Set<PrimitiveOp>([
 /** A backend that computes element by element on the heap, one op after the other. */
 export function tinyBackend(): Backend {
   return {
+    specificationVersion: 1,
     name: 'tiny',
     limits: { dtypes: computed, native: new Set(), alignment: 8 },
     alloc: (byteLength) => Memory.allocate(byteLength),

@@ -72,6 +72,7 @@ function transportOf(rank: number, size: number, peers: ReadonlyMap<number, Peer
     void peer.failed.then((error) => closeWith(error, closing(error, rank)));
   }
   return {
+    specificationVersion: 1,
     rank,
     size,
     send: async (to, tag, bytes) => peerAt(to).send(frame(tag, bytes)),

@@ -1,7 +1,7 @@
 import { anchorsOf } from './anchors.ts';
 import type { Entry, Group, Member } from '../declarations.ts';
 import type { Topic } from './topic.ts';
-import { sections } from './topics.ts';
+import { sections, slugsInOrder } from './topics.ts';
 
 /** A way to import a name: `nn.Linear` from `shardwise` has the path `['nn']`. */
 export interface Door {
@@ -200,9 +200,9 @@ export class Catalogue {
   }
 }
 
-function orderOf(topic: Topic): number {
-  const index = allTopics.indexOf(topic);
-  return index === -1 ? allTopics.length : index;
+function orderOf({ slug }: Topic): number {
+  const index = slugsInOrder.indexOf(slug);
+  return index === -1 ? slugsInOrder.length : index;
 }
 
 function sectionOf(topic: Topic): string {

@@ -42,6 +42,12 @@ export const topicsOfRanks: readonly Section[] = [
         /multi-dimensional\//,
       ),
       topic(
+        'tensor-parallel/parameters',
+        'Tensor parallelism: divided parameters and steps',
+        'The parameters of divided layers, and the steps of their plans, for authors of styles.',
+        /\/layer-parameter\.|tensor-parallel\/(run-layer|shard-layers|in-layer|parallel-style|styled-modules)\./,
+      ),
+      topic(
         'tensor-parallel',
         'tensorParallel: divided layers',
         'Divides layers by columns, rows, heads or vocabulary (Megatron).',
@@ -54,9 +60,15 @@ export const topicsOfRanks: readonly Section[] = [
         /\/expert-parallel\//,
       ),
       topic(
+        'parameter-servers/tables',
+        'Parameter servers: tables of rows',
+        'Tables that are too large for one rank: servers keep the rows, and workers read and update a few of them.',
+        /parameter-server\/table\//,
+      ),
+      topic(
         'parameter-servers',
         'parameterServer: training without lock step',
-        'Servers that keep the parameters, their consistency, and tables of rows.',
+        'Servers that keep the parameters, and their consistency.',
         /parameter-servers?\//,
       ),
       topic(
@@ -84,6 +96,12 @@ export const topicsOfRanks: readonly Section[] = [
         /strategies\/[\w/]*memory\//,
       ),
       topic(
+        'plan-steps/context',
+        'Steps of plans: their context',
+        'What a step of a plan is given when it is applied to a model.',
+        /strategies\/[\w/]*plan\/plan-context\./,
+      ),
+      topic(
         'plan-steps',
         'Steps of plans',
         'Kinds of steps that a plan has, for authors of strategies.',
@@ -94,6 +112,12 @@ export const topicsOfRanks: readonly Section[] = [
   {
     title: 'Pipelines',
     topics: [
+      topic(
+        'pipeline/costs',
+        'Pipelines: costs of a model',
+        'Counts or measures what each module of a model costs, so that stages take equally long.',
+        /strategies\/pipeline\/costs\//,
+      ),
       topic(
         'pipeline',
         'pipeline: stages on ranks',
@@ -154,6 +178,12 @@ export const topicsOfRanks: readonly Section[] = [
         /collectives\/(mpi|shm|transports\/tcp)\//,
       ),
       topic(
+        'process-groups/transports',
+        'Transports and ports of pages',
+        'Transports between ranks of one thread, through another process, and between workers of a page.',
+        /^collectives\/(browser|transports)\//,
+      ),
+      topic(
         'process-groups',
         'Process groups',
         'Ranks as threads, in a page, or over a transport of your own.',
@@ -171,10 +201,16 @@ export const topicsOfRanks: readonly Section[] = [
     title: 'Checkpoints and files',
     topics: [
       topic(
+        'checkpoints/files',
+        'Single files: tensors, states, safetensors',
+        'Saves and loads tensors or a state as one file, and reads and writes safetensors.',
+        /checkpoint\/single-file\/|serialization\//,
+      ),
+      topic(
         'checkpoints',
         'Save and load',
-        'Checkpoints of a run, models, optimizers, tensors and safetensors.',
-        /^shardwise\/checkpoint\/|serialization\//,
+        'Checkpoints of a run: saved by all ranks, and loaded on any number of them.',
+        /^shardwise\/checkpoint\//,
       ),
     ],
   },
@@ -216,6 +252,12 @@ export const topicsOfRanks: readonly Section[] = [
         /(spec|base)\/(backend|sized)\.|place-lifetimes/,
       ),
       topic(
+        'spec/operations-of-ranks',
+        'Operations of the graph: collectives',
+        'Collectives and transfers of the graph, with their parameters, and the types of values on an axis.',
+        /spec\/op\.ts#(Axis|Collective|Graph|Transfer)/,
+      ),
+      topic(
         'spec/operations',
         'Operations of the graph',
         'The operations, with their parameters, shapes and types on the ranks.',
@@ -240,10 +282,28 @@ export const topicsOfRanks: readonly Section[] = [
         /check-options|option-rules|with-defaults|check-arguments|check-calls/,
       ),
       topic(
+        'extend/node',
+        'Nodes of the graph',
+        'A value of the graph: its operation, inputs, shape and owner.',
+        /graph\/(node|storage|ownership|call-site)\./,
+      ),
+      topic(
         'extend/graph',
         'The graph',
         'Nodes, call sites, and the order of collectives in a program.',
         /core\/(graph|autograd|realize)\//,
+      ),
+      topic(
+        'extend/saved-data',
+        'Checks of saved data',
+        'Checks for data that was read from a file, with errors that name the place.',
+        /core\/saved-data/,
+      ),
+      topic(
+        'extend/gradient',
+        'Gradients and updates',
+        'Gradients of parameters, how they are reduced, and updates that others carry out.',
+        /core\/tensor\/(gradient|gradient-sum|updater|scale-gradient|declare-axis-types)\./,
       ),
       topic(
         'extend/tensor',
@@ -258,6 +318,12 @@ export const topicsOfRanks: readonly Section[] = [
         /core\/layout\//,
       ),
       topic('extend/nn', 'Modules', 'Parts of modules that strategies use.', /core\/nn\//),
+      topic(
+        'wasm-assembler/memory',
+        'WebAssembly memory and modules',
+        'Shared memories and their limits, encoded modules, and kernels that run.',
+        /^wasm-assembler\/(create-shared-memory|encode-module|instantiate-kernels|memory-limits)\./,
+      ),
       topic(
         'wasm-assembler',
         'WebAssembly kernels',
@@ -274,6 +340,12 @@ export const topicsOfRanks: readonly Section[] = [
         'Contract suites of process groups',
         'The tests that every process group, transport, store, mesh and sampler passes.',
         /^testing\/contracts\/(process-group|transport|store|mesh|sampler)/,
+      ),
+      topic(
+        'testing/cases',
+        'Cases of backends',
+        'Programs and values from which the tests of backends are made.',
+        /^testing\/contracts\/backend\//,
       ),
       topic(
         'testing/suites',

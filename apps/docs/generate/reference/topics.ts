@@ -7,3 +7,14 @@ import { topicsOfTraining } from './topics-of-training.ts';
  * none fits, pages follow the groups of the entry points and the folders of the packages.
  */
 export const sections: readonly Section[] = [...topicsOfTraining, ...topicsOfRanks];
+
+const slugs = sections.flatMap(({ topics }) => topics.map(({ slug }) => slug));
+const isBelow = (slug: string, other: string): boolean => slug.startsWith(`${other}/`);
+
+/**
+ * The slugs in the order in which the index and the sidebar list them. A topic comes before the topics below it, which
+ * stand before it in `sections` because they are the ones that get an export first.
+ */
+export const slugsInOrder: readonly string[] = slugs
+  .filter((slug) => !slugs.some((other) => isBelow(slug, other)))
+  .flatMap((slug) => [slug, ...slugs.filter((other) => isBelow(other, slug))]);

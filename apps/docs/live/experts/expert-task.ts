@@ -1,4 +1,4 @@
-/** What the page asks its ranks to train: a layer of experts, which the ranks share out. */
+/** What the page asks its ranks to train: a layer of experts, which is sharded over the ranks. */
 export interface ExpertTask {
   readonly experts: number;
   /** How the load of the experts is balanced, so that no expert gets all tokens, or none. */

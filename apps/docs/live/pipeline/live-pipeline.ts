@@ -12,7 +12,7 @@ import {
 import { choice, slider, table } from '../../explorers/controls.ts';
 import { actionLegend, scheduleDrawing } from '../../explorers/schedule-drawing.ts';
 import { millisecondsText, percentText } from '../../explorers/quantities.ts';
-import { wantsNoMotion } from '../../explorers/reduced-motion.ts';
+import { useMotion } from '../../explorers/use-motion.ts';
 import { lossChart } from '../line-chart.ts';
 import { rankLabel } from '../rank-mark.ts';
 import { useLiveRun } from '../use-live-run.ts';
@@ -37,6 +37,7 @@ export const LivePipeline = defineComponent({
     const moment = ref(0);
     let playing: number | undefined;
     const isPlaying = ref(false);
+    const canMove = useMotion();
 
     const { state, frame } = useLiveRun<null>({
       title: 'A pipeline on ranks of this page',
@@ -88,9 +89,9 @@ export const LivePipeline = defineComponent({
       return h('div', { class: 'buttons' }, [
         isPlaying.value
           ? button('Hold', stop)
-          : wantsNoMotion()
-            ? null
-            : button('Play the step', play),
+          : canMove.value
+            ? button('Play the step', play)
+            : null,
         button('Next action', () => {
           stop();
           moment.value = nextMoment(shown, moment.value * shown.endMs) / shown.endMs;

@@ -36,7 +36,12 @@ export interface Site {
   /** Opens a page of the site as a new visitor, or one of another site. */
   open(
     path: string,
-    options?: { readonly width?: number; readonly serviceWorkers?: 'allow' | 'block' },
+    options?: {
+      readonly width?: number;
+      readonly serviceWorkers?: 'allow' | 'block';
+      /** Whether the visitor lets pages move by themselves. Default: false. */
+      readonly motion?: boolean;
+    },
   ): Promise<OpenedPage>;
   /** Visits pages, one after another. Returns their complaints, together with the faults that `look` finds in each. */
   visit(
@@ -269,8 +274,9 @@ export function describeSite(
       get url() {
         return server.url;
       },
-      open: async (path, { width = 1280, serviceWorkers = 'allow' } = {}) => {
-        const page = await browser.newPage({ reducedMotion: 'reduce', serviceWorkers });
+      open: async (path, { width = 1280, serviceWorkers = 'allow', motion = false } = {}) => {
+        const reducedMotion = motion ? 'no-preference' : 'reduce';
+        const page = await browser.newPage({ reducedMotion, serviceWorkers });
         page.setDefaultTimeout(WAIT_MS);
         const problems = problemsOf(page);
         await go(page, path, width);

@@ -3,7 +3,7 @@ import type { Kernel } from '../emit/kernel.ts';
 import type { Values } from '../program/values.ts';
 
 /** An instruction whose indices are checked, with its number in the program. */
-export interface Check {
+export interface IndexCheck {
   readonly op: Instruction['op'];
   readonly instruction: number;
   readonly size: number;
@@ -25,7 +25,7 @@ export interface KernelPlan {
    * check. Undefined without checks.
    */
   readonly faults: number | undefined;
-  readonly checks: readonly Check[];
+  readonly checks: readonly IndexCheck[];
   /** The inputs that a run copies side by side first: input -> its position among them. */
   readonly gathered: ReadonlyMap<number, number>;
   /** The most bytes of one binding. */

@@ -17,7 +17,7 @@ import { joinAttention } from './join-attention.ts';
 import { joinEpilogues } from './join-epilogues.ts';
 import { joinPointwise } from './join-pointwise.ts';
 import type { Kernel } from '../emit/kernel.ts';
-import type { Check, KernelPlan } from './kernel-plan.ts';
+import type { IndexCheck, KernelPlan } from './kernel-plan.ts';
 import { termsOf } from './kernel-work.ts';
 import { materialised } from './materialise.ts';
 import { placeUpdates } from './place-updates.ts';
@@ -173,7 +173,7 @@ function neededFor(values: Values, roots: Iterable<number>): number[] {
 
 interface Checks {
   readonly faults: number | undefined;
-  readonly checks: readonly Check[];
+  readonly checks: readonly IndexCheck[];
   /** The kernels of the checks, by the value whose instruction they check. */
   readonly kernels: ReadonlyMap<number, Kernel>;
 }

@@ -60,6 +60,7 @@ export function portTransport(options: PortTransportOptions): WatchedTransport {
 
 /** One rank's end of all its links. A failure of one link ends all of them. */
 class PortEnd implements WatchedTransport {
+  readonly specificationVersion = 1;
   readonly rank: number;
   readonly size: number;
   readonly ended: Promise<never>;

@@ -31,7 +31,7 @@ interface CallKinds extends Record<Operation | 'send' | 'recv', CallOptions> {
 
 export const milliseconds: OptionRule<number> = {
   fits: option.positive.fits,
-  is: 'a number of milliseconds above 0 (Infinity: without limit)',
+  expected: 'a number of milliseconds above 0 (Infinity: without limit)',
 };
 const signal: OptionRule<AbortSignal> = option.object('an AbortSignal');
 

@@ -44,6 +44,7 @@ interface Issuer<Call> {
  * is synchronous, so that calls have the order of the program.
  */
 export abstract class CheckedGroup implements ProcessGroup {
+  readonly specificationVersion = 1;
   readonly rank: number;
   readonly size: number;
   /** For each rank of this group, its rank in the world. */

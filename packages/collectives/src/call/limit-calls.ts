@@ -10,7 +10,7 @@ import { CheckedGroup } from './checked-group.ts';
  */
 export function limitCalls(group: ProcessGroup, timeoutMs: number): void {
   if (!milliseconds.fits(timeoutMs)) {
-    throw refusal(timeoutMs, `it is not ${milliseconds.is}`, 'Pass one');
+    throw refusal(timeoutMs, `it is not ${milliseconds.expected}`, 'Pass one');
   }
   if (!(group instanceof CheckedGroup)) {
     throw refusal(

@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { checkOptions, option, type OptionRules, requireVersion } from '@shardwise/core/base';
 import type { ProcessGroup, Transport } from '@shardwise/core/spec';
 import { milliseconds } from '../call/call-options.ts';
 import type { Reducer } from '../reduce/reducer.ts';
@@ -47,11 +47,12 @@ const groupRules: OptionRules<CreateGroupOptions> = {
 
 /**
  * The group of all ranks of a transport. It uses integers from 0 to 2^52 as tags. Closing the group closes the
- * transport. Throws ConfigError for algorithms that do not exist, and for `hosts` that do not fit the
- * transport.
+ * transport. Throws ConfigError for algorithms that do not exist, for `hosts` that do not fit the
+ * transport, and for a transport of another version of the interface.
  */
 export function createGroup(transport: Transport, options: CreateGroupOptions = {}): ProcessGroup {
   checkOptions('createGroup', options, groupRules);
+  requireVersion('createGroup with a transport', transport, 1);
   return groupOver(transport, options);
 }
 

@@ -19,6 +19,7 @@ import type { Left } from './notice-board.ts';
  * as many tags as groups need, and its collectives belong to communicators.
  */
 export class MpiTransport implements Transport, NativeGroups, MpiWorld {
+  readonly specificationVersion = 1;
   readonly id: number;
   readonly rank: number;
   readonly size: number;

@@ -46,6 +46,7 @@ interface Mailbox {
 }
 
 class LoopbackEnd implements LoopbackTransport {
+  readonly specificationVersion = 1;
   readonly rank: number;
   readonly size: number;
   readonly ended: Promise<never>;

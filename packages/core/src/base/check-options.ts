@@ -1,6 +1,6 @@
 import { ConfigError, describeValue } from '../spec/errors.ts';
 import { nearestName } from './nearest-name.ts';
-import type { OptionRule, OptionRules } from './option-rules.ts';
+import { integer, type OptionRule, type OptionRules, required } from './option-rules.ts';
 
 /**
  * Throws ConfigError for an option that `of` does not have, for a value that an option cannot have, for a required
@@ -37,6 +37,22 @@ export function checkByRules(
   }
 }
 
+/**
+ * Throws ConfigError for arguments that are no integers, are below `least` or are above `most`. `numbers` is by argument
+ * name.
+ */
+export function requireIntegers(
+  of: string,
+  numbers: Readonly<Record<string, number>>,
+  least?: number,
+  most?: number,
+): void {
+  const rule = integer(least, most);
+  for (const [name, value] of Object.entries(numbers)) {
+    if (!rule.fits(value)) throw unfit(of, name, value, required(rule));
+  }
+}
+
 function unknownOption(of: string, option: string, names: readonly string[]): ConfigError {
   const nearest = nearestName(option, names);
   const all = names.length === 0 ? 'There are no options' : `Use ${names.join(', ')}`;
@@ -61,9 +77,11 @@ export function unfit(
   return new ConfigError(
     {
       asked: `${of} with ${option}: ${shown}`,
-      found: `a value that is not ${rule.is}`,
+      found: `a value that is not ${rule.expected}`,
       todo:
-        rule.isRequired === true ? `Give ${rule.is}` : `Give ${rule.is}, or leave the option out`,
+        rule.isRequired === true
+          ? `Give ${rule.expected}`
+          : `Give ${rule.expected}, or leave the option out`,
     },
     // Functions and what holds them would keep the error from another thread as it is.
     { option, [option]: Object(value) === value ? shown : value },
@@ -72,7 +90,7 @@ export function unfit(
 
 function missing(of: string, option: string, rule: OptionRule<unknown>): ConfigError {
   return new ConfigError(
-    { asked: of, found: `no option ${option}`, todo: `Give ${option}: ${rule.is}` },
+    { asked: of, found: `no option ${option}`, todo: `Give ${option}: ${rule.expected}` },
     { option },
   );
 }

@@ -1,8 +1,11 @@
-/** The values that an option may have. */
+/**
+ * The values that an option may have. Arguments, and single values of data from outside (`saved-data.ts`), follow the
+ * same rules.
+ */
 export interface OptionRule<T> {
   readonly fits: (value: unknown) => value is T;
   /** The words after "a value that is not". */
-  readonly is: string;
+  readonly expected: string;
   /** Whether the option is required. Default: false. */
   readonly isRequired?: boolean;
 }
@@ -25,31 +28,31 @@ export type OptionRules<Options> = {
 /** True or false. */
 export const flag: OptionRule<boolean> = {
   fits: (value) => typeof value === 'boolean',
-  is: 'true or false',
+  expected: 'true or false',
 };
 
 /** Any number but NaN. */
 export const number: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && !Number.isNaN(value),
-  is: 'a number',
+  expected: 'a number',
 };
 
 /** A number above 0. */
 export const positive: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && value > 0,
-  is: 'a number above 0',
+  expected: 'a number above 0',
 };
 
 /** A number of 0 or more. */
 export const nonNegative: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && value >= 0,
-  is: 'a number from 0',
+  expected: 'a number from 0',
 };
 
 /** A number from 0 to 1, both included. */
 export const fraction: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && value >= 0 && value <= 1,
-  is: 'a number from 0 to 1',
+  expected: 'a number from 0 to 1',
 };
 
 /** A whole number from `least` to `most`, both included. Default: any. */
@@ -62,7 +65,7 @@ export function integer(
   return {
     fits: (value): value is number =>
       typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most,
-    is: `a whole number${from}${upTo}`,
+    expected: `a whole number${from}${upTo}`,
   };
 }
 
@@ -72,52 +75,52 @@ export const count: OptionRule<number> = integer(0);
 /** Any text, including the empty one. */
 export const text: OptionRule<string> = {
   fits: (value) => typeof value === 'string',
-  is: 'a text',
+  expected: 'a text',
 };
 
 /** A text of at least one character. */
 export const nonEmptyText: OptionRule<string> = {
   fits: (value): value is string => typeof value === 'string' && value !== '',
-  is: 'a text of one character or more',
+  expected: 'a text of one character or more',
 };
 
 /** The name of a mesh axis. */
 export const axisName: OptionRule<string> = {
   fits: nonEmptyText.fits,
-  is: 'the name of a mesh axis',
+  expected: 'the name of a mesh axis',
 };
 
 /** One of these values. */
 export function oneOf<const T extends string | number>(...values: readonly T[]): OptionRule<T> {
   const known: ReadonlySet<unknown> = new Set(values);
-  return { fits: (value): value is T => known.has(value), is: `one of ${values.join(', ')}` };
+  return { fits: (value): value is T => known.has(value), expected: `one of ${values.join(', ')}` };
 }
 
 /** A function. Its parameters and result are not checked. */
 export function callback<T extends (...inputs: never[]) => unknown>(): OptionRule<T> {
-  return { fits: (value): value is T => typeof value === 'function', is: 'a function' };
+  return { fits: (value): value is T => typeof value === 'function', expected: 'a function' };
 }
 
 /**
  * An object. A promise is refused, because a caller who gives one has left out `await`. The function that uses the
  * object must check its fields.
  */
-export function object<T extends object>(is = 'an object'): OptionRule<T> {
+export function object<T extends object>(expected = 'an object'): OptionRule<T> {
   const fits = (value: unknown): value is T =>
     typeof value === 'object' && value !== null && !(value instanceof Promise);
-  return { fits, is };
+  return { fits, expected };
 }
 
 /** An object of this class. */
 export function instanceOf<T>(type: abstract new (...inputs: never[]) => T): OptionRule<T> {
-  return { fits: (value): value is T => value instanceof type, is: `a ${type.name}` };
+  return { fits: (value): value is T => value instanceof type, expected: `a ${type.name}` };
 }
 
 /** A list in which every value follows the rule. */
 export function listOf<T>(rule: OptionRule<T>): OptionRule<readonly T[]> {
   return {
     fits: (value): value is readonly T[] => Array.isArray(value) && value.every(rule.fits),
-    is: `a list of which each is ${rule.is}`,
+    expected: `a list of which each is ${rule.expected}`,
   };
 }
 
@@ -125,7 +128,7 @@ export function listOf<T>(rule: OptionRule<T>): OptionRule<readonly T[]> {
 export function either<A, B>(a: OptionRule<A>, b: OptionRule<B>): OptionRule<A | B> {
   return {
     fits: (value): value is A | B => a.fits(value) || b.fits(value),
-    is: `${a.is} or ${b.is}`,
+    expected: `${a.expected} or ${b.expected}`,
   };
 }
 
@@ -136,5 +139,5 @@ export function required<T>(rule: OptionRule<T>): RequiredRule<T> {
 
 /** Any value. The code that uses the option checks it. */
 export function checkedLater<T>(): OptionRule<T> {
-  return { fits: (value): value is T => value !== undefined, is: 'any value' };
+  return { fits: (value): value is T => value !== undefined, expected: 'any value' };
 }

@@ -1,7 +1,6 @@
-import { checkOptions } from '../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { Sampler } from '../spec/sampler.ts';
-import { checkInteger } from './check-integer.ts';
 
 const samplerRules = {
   sampler: option.required(option.object<Sampler>('a sampler')),
@@ -18,7 +17,7 @@ export class BatchSampler implements Iterable<number[]> {
   readonly dropLast: boolean;
 
   constructor(sampler: Sampler, batchSize: number, dropLast = false) {
-    checkInteger('a batch sampler', 'batchSize', batchSize, 1);
+    requireIntegers('a batch sampler', { batchSize }, 1);
     checkOptions('BatchSampler', { sampler, dropLast }, samplerRules);
     this.sampler = sampler;
     this.batchSize = batchSize;

@@ -6,7 +6,6 @@ import type { Sampler } from '../spec/sampler.ts';
 import { BatchSampler } from './batch-sampler.ts';
 import { BatchIterator } from './batch-iterator.ts';
 import { type BatchSource, type Collate, endOfData, LocalSource } from './batch-source.ts';
-import { checkInteger } from './check-integer.ts';
 import { collate } from './collate.ts';
 import type { Dataset } from './dataset.ts';
 import { isIterableDataset, type IterableDataset } from './iterable-dataset.ts';
@@ -23,7 +22,7 @@ import { SequentialSampler } from './sequential-sampler.ts';
 import { StreamSource } from './stream-source.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import { WorkerSource } from './worker-source.ts';
-import { checkByRules } from '../base/check-options.ts';
+import { checkByRules, requireIntegers } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRule, OptionRules } from '../base/option-rules.ts';
 
@@ -65,7 +64,8 @@ const aDataset: OptionRule<Dataset | IterableDataset | WorkerDataset> = {
     (('get' in value && typeof value.get === 'function') ||
       'module' in value ||
       isIterableDataset(value)),
-  is: 'a dataset: { length, get(index) }, an ArrayDataset, or { module, length } for workers; or a stream, which can be iterated over and has no length',
+  expected:
+    'a dataset: { length, get(index) }, an ArrayDataset, or { module, length } for workers; or a stream, which can be iterated over and has no length',
 };
 
 const loaderRules: OptionRules<DataLoaderOptions<ArrayTree>> = {
@@ -134,7 +134,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
 
   /** Makes the next iteration this epoch, from its start, or from where `load` has put it. */
   setEpoch(epoch: number): void {
-    checkInteger('a data loader', 'epoch', epoch, 0);
+    requireIntegers('a data loader', { epoch }, 0);
     if (this.#cursor.begun || this.#cursor.epoch !== epoch) this.#cursor = cursorAt(epoch);
   }
 

@@ -1,8 +1,7 @@
 import { Generator } from '../random/generator.ts';
 import { ConfigError } from '../spec/errors.ts';
-import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
-import { checkOptions } from '../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
 
@@ -64,7 +63,7 @@ export class DistributedSampler implements ResumableSampler {
     const { dataset, numReplicas, rank, shuffle = true, seed = 0 } = options;
     const { dropLast = false, repeats = true } = options;
     const items = typeof dataset === 'number' ? dataset : dataset.length;
-    checkInteger('a distributed sampler', 'length', items, 0);
+    requireIntegers('a distributed sampler', { length: items }, 0);
     if (!Number.isInteger(rank) || rank < 0 || rank >= numReplicas) {
       throw new ConfigError(
         {
@@ -110,7 +109,7 @@ export class DistributedSampler implements ResumableSampler {
   }
 
   setEpoch(epoch: number): void {
-    checkInteger('a distributed sampler', 'epoch', epoch, 0);
+    requireIntegers('a distributed sampler', { epoch }, 0);
     this.#epoch = epoch;
   }
 

@@ -1,13 +1,12 @@
+import * as option from '../base/option-rules.ts';
 import {
-  boolean,
   type Check,
+  checkSavedData,
   exactly,
-  integer,
+  limitedText,
   nullable,
   object,
-  checkSavedData,
   record,
-  text,
 } from '../saved-data.ts';
 import { checkGeneratorState, type GeneratorState } from '../random/generator-state.ts';
 import { ConfigError } from '../spec/errors.ts';
@@ -32,18 +31,15 @@ export type LoaderState = {
   readonly generator: GeneratorState | null;
 };
 
-const setting: Check<string | number | boolean> = (value, path) => {
-  if (typeof value === 'number' || typeof value === 'boolean') return value;
-  return text(256)(value, path);
-};
+const setting = option.either(option.either(option.number, option.flag), limitedText(256));
 
 const checkLoaderState: Check<LoaderState> = object<LoaderState>({
   version: exactly(1),
-  epoch: integer(0),
-  batchesSeen: integer(0),
-  batchSize: integer(1),
-  numReplicas: integer(1),
-  dropLast: boolean,
+  epoch: option.integer(0),
+  batchesSeen: option.integer(0),
+  batchSize: option.integer(1),
+  numReplicas: option.integer(1),
+  dropLast: option.flag,
   sampler: record(setting, 64),
   generator: nullable(checkGeneratorState),
 });

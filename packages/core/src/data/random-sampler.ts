@@ -1,7 +1,6 @@
 import { Generator } from '../random/generator.ts';
-import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
-import { checkOptions } from '../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
 
@@ -61,7 +60,7 @@ export class RandomSampler implements ResumableSampler {
   }
 
   setEpoch(epoch: number): void {
-    checkInteger('a random sampler', 'epoch', epoch, 0);
+    requireIntegers('a random sampler', { epoch }, 0);
     this.#epoch = epoch;
   }
 

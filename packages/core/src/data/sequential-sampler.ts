@@ -1,12 +1,12 @@
+import { requireIntegers } from '../base/check-options.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
-import { checkInteger } from './check-integer.ts';
 
 /** Visits every item once, in order. */
 export class SequentialSampler implements ResumableSampler {
   readonly length: number;
 
   constructor(length: number) {
-    checkInteger('a sequential sampler', 'length', length, 0);
+    requireIntegers('a sequential sampler', { length }, 0);
     this.length = length;
   }
 
@@ -15,7 +15,7 @@ export class SequentialSampler implements ResumableSampler {
   }
 
   setEpoch(epoch: number): void {
-    checkInteger('a sequential sampler', 'epoch', epoch, 0);
+    requireIntegers('a sequential sampler', { epoch }, 0);
   }
 
   *[Symbol.iterator](): IterableIterator<number> {

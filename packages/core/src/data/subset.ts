@@ -9,7 +9,7 @@ import type { ArrayTree } from '../tensor/nd-array.ts';
 const indexList: OptionRule<ArrayLike<number>> = {
   fits: (value): value is ArrayLike<number> =>
     ArrayBuffer.isView(value) || (Array.isArray(value) && value.every(option.count.fits)),
-  is: 'a list of whole numbers from 0',
+  expected: 'a list of whole numbers from 0',
 };
 const subsetRules = {
   dataset: option.required(option.object('a dataset')),

@@ -24,7 +24,7 @@ export interface TextDatasetOptions {
 
 const bytesRule: OptionRule<Uint8Array> = {
   fits: (value): value is Uint8Array => value instanceof Uint8Array,
-  is: 'a Uint8Array',
+  expected: 'a Uint8Array',
 };
 const bytesRules = { bytes: option.required(bytesRule) };
 const splitRules = { ...bytesRules, validationFraction: option.required(option.fraction) };

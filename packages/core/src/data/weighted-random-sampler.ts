@@ -1,10 +1,9 @@
 import { Generator } from '../random/generator.ts';
-import { checkOptions } from '../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../base/check-options.ts';
 import { hashOfNumbers } from '../hash.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
-import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
 
 /** Options of `WeightedRandomSampler`. */
@@ -85,7 +84,7 @@ export class WeightedRandomSampler implements ResumableSampler {
   }
 
   setEpoch(epoch: number): void {
-    checkInteger('a weighted random sampler', 'epoch', epoch, 0);
+    requireIntegers('a weighted random sampler', { epoch }, 0);
     this.#epoch = epoch;
   }
 

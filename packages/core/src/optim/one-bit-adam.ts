@@ -42,7 +42,7 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
 
   /**
    * Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0 (decoupled), freezeStep 100000. Throws ConfigError,
-   * also for parameters that the ranks of the axis share out.
+   * also for parameters that are sharded over the axis.
    */
   constructor(
     params: OptimizerInput<OneBitAdamSettings>,
@@ -100,7 +100,7 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
   }
 
   /**
-   * Each rank has its own worker error, which its messages have left out so far. The server error is shared out: each
+   * Each rank has its own worker error, which its messages have left out so far. The server error is sharded: each
    * rank has the elements that it averages for all.
    */
   protected override stateType(name: string, part: Tensor): StateType {

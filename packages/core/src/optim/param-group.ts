@@ -1,4 +1,4 @@
-import { checkByRules, withDefaults } from '../base/check-options.ts';
+import { checkByRules, unfit, withDefaults } from '../base/check-options.ts';
 import { CheckpointError, ConfigError, describeValue } from '../spec/errors.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRule } from '../base/option-rules.ts';
@@ -109,7 +109,7 @@ function ruleLike(value: unknown): OptionRule<unknown> {
   return {
     fits: (list): list is unknown[] =>
       Array.isArray(list) && list.length === length && list.every(option.number.fits),
-    is: `a list of ${length} numbers`,
+    expected: `a list of ${length} numbers`,
   };
 }
 
@@ -195,15 +195,10 @@ export function checkSetting(
   low: number,
   high: number = Number.POSITIVE_INFINITY,
 ): void {
-  // A string would be compared as the number that it looks like, and could make NaN in computations.
-  const isNumber = option.number.fits(value);
-  if (isNumber && value >= low && value < high) return;
-  throw new ConfigError(
-    {
-      asked: `an optimizer with ${name} ${describeValue(value)}`,
-      found: isNumber ? 'a number out of range' : 'no number',
-      todo: `Use a number in [${low}, ${high})`,
-    },
-    { name, value },
-  );
+  const range: OptionRule<number> = {
+    // A string would be compared as the number that it looks like, and could make NaN in computations.
+    fits: (given): given is number => option.number.fits(given) && given >= low && given < high,
+    expected: `a number in [${low}, ${high})`,
+  };
+  if (!range.fits(value)) throw unfit('an optimizer', name, value, option.required(range));
 }

@@ -45,7 +45,7 @@ const plateauRules: OptionRules<ReduceLROnPlateauOptions> = {
   mode: option.oneOf('min', 'max'),
   factor: {
     fits: (value): value is number => option.fraction.fits(value) && value < 1,
-    is: 'a number from 0 to below 1',
+    expected: 'a number from 0 to below 1',
   },
   patience: option.count,
   threshold: option.nonNegative,

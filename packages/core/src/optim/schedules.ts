@@ -31,7 +31,7 @@ const warmupRules: OptionRules<{ warmupSteps: number; decay: Schedule }> = {
   warmupSteps: option.required(option.count),
   decay: option.required({
     ...option.callback<Schedule>(),
-    is: 'a schedule, as optim.cosineSchedule(1000)',
+    expected: 'a schedule, as optim.cosineSchedule(1000)',
   }),
 };
 

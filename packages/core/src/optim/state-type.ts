@@ -25,7 +25,7 @@ export interface StateType extends ValueType {
 export type SavedType = StateType & Required<Pick<StateType, 'layout' | 'wholeShape'>>;
 
 /**
- * Completes the type of the state `name`. Throws CheckpointError if ranks share out the parameter, and the state has
+ * Completes the type of the state `name`. Throws CheckpointError if the parameter is sharded over ranks, and the state has
  * neither the shape of this rank's part nor a layout.
  */
 export function savedTypeOf(name: string, type: StateType, part: Tensor): SavedType {
@@ -40,7 +40,7 @@ export function savedTypeOf(name: string, type: StateType, part: Tensor): SavedT
   throw new CheckpointError(
     {
       asked: `the place of ${name} of shape ${formatShape(type.shape)}`,
-      found: `it belongs to a part of shape ${formatShape(part.shape)} of a parameter that ranks share out`,
+      found: `it belongs to a part of shape ${formatShape(part.shape)} of a parameter that is sharded over ranks`,
       todo: 'Use an optimizer whose states have the shape of the parameter or their own layout, or a strategy that keeps parameters whole',
     },
     { name, shape: type.shape, part: part.shape },

@@ -14,7 +14,7 @@ const rules = {
   batches: option.required<object>({
     fits: (value): value is object =>
       option.object().fits(value) && (Symbol.iterator in value || Symbol.asyncIterator in value),
-    is: 'a loader or a list of batches',
+    expected: 'a loader or a list of batches',
   }),
   forward: option.required(option.callback<Forward>()),
 };

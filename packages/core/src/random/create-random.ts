@@ -1,11 +1,11 @@
 import { Generator } from './generator.ts';
 import { generatorOfDraws } from './keys.ts';
 import { elementCount } from '../base/shape.ts';
-import { checkOptions } from '../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../base/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
-import { requireList, requireWhole } from '../tensor/check-arguments.ts';
+import { requireList } from '../tensor/check-arguments.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
@@ -47,7 +47,7 @@ export function randint(
 
 /** The i32 numbers 0 to length - 1 in random order. Shape: -> [length]. */
 export function randperm(length: number, options: RandomOptions = {}): Tensor {
-  requireWhole('randperm', { length }, 0);
+  requireIntegers('randperm', { length }, 0);
   const order = generatorOf('randperm', [], options).randperm(length);
   return fromData(Int32Array.from(order), [length], 'i32');
 }

@@ -1,15 +1,5 @@
-import {
-  type Check,
-  exactly,
-  integer,
-  list,
-  nullable,
-  number,
-  object,
-  checkSavedData,
-  SavedDataError,
-  text,
-} from '../saved-data.ts';
+import * as option from '../base/option-rules.ts';
+import { type Check, checkSavedData, exactly, list, nullable, object } from '../saved-data.ts';
 import { MersenneTwister } from './mersenne-twister.ts';
 
 /** A generator at one moment, as plain data that JSON keeps exactly. */
@@ -25,14 +15,14 @@ export type GeneratorState = {
 
 export const checkGeneratorState: Check<GeneratorState> = object<GeneratorState>({
   version: exactly(1),
-  seed: (value, path) => {
-    const seed = text(20, /^\d+$/)(value, path);
-    if (BigInt(seed) < 2n ** 64n) return seed;
-    throw new SavedDataError(path, 'a number of at most 64 bits');
+  seed: {
+    fits: (value): value is string =>
+      typeof value === 'string' && /^\d{1,20}$/.test(value) && BigInt(value) < 2n ** 64n,
+    expected: 'the digits of a number of at most 64 bits',
   },
-  words: list(integer(0, 0xffffffff), MersenneTwister.words, MersenneTwister.words),
-  position: integer(0, MersenneTwister.words),
-  nextNormal: nullable(number),
+  words: list(option.integer(0, 0xffffffff), MersenneTwister.words, MersenneTwister.words),
+  position: option.integer(0, MersenneTwister.words),
+  nextNormal: nullable(option.number),
 });
 
 /** Throws ConfigError if `value` is not a generator's state. */

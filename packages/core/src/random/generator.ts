@@ -1,3 +1,4 @@
+import { requireIntegers } from '../base/check-options.ts';
 import { ConfigError, describeValue } from '../spec/errors.ts';
 import { boxMuller16 } from './box-muller.ts';
 import { fusedMultiplyAdd } from './fused-multiply-add.ts';
@@ -78,7 +79,7 @@ export class Generator {
 
   /** The integers 0 to length - 1 in random order. */
   randperm(length: number): Uint32Array<ArrayBuffer> {
-    checkCount('randperm', length, 2 ** 32);
+    requireIntegers('randperm', { length }, 0, 2 ** 32 - 1);
     const order = new Uint32Array(length);
     if (length >= LONG_PERMUTATION) {
       for (let i = 0; i < length; i++) {
@@ -106,7 +107,7 @@ export class Generator {
     high: number | bigint,
     count: number,
   ): Int32Array<ArrayBuffer> | BigInt64Array<ArrayBuffer> {
-    checkCount('randint', count);
+    requireIntegers('randint', { count }, 0);
     if (typeof low === 'number' && typeof high === 'number') return this.#int32s(low, high, count);
     return this.#int64s(BigInt(low), BigInt(high), count);
   }
@@ -140,7 +141,7 @@ export class Generator {
 
   /** Float32 values in [0, 1): multiples of 2^-24. */
   rand(count: number): Float32Array<ArrayBuffer> {
-    checkCount('rand', count);
+    requireIntegers('rand', { count }, 0);
     const values = new Float32Array(count);
     for (let i = 0; i < count; i++) values[i] = this.#uniform24();
     return values;
@@ -148,7 +149,7 @@ export class Generator {
 
   /** Float64 values in [0, 1): multiples of 2^-53. Each value takes two draws. */
   rand64(count: number): Float64Array<ArrayBuffer> {
-    checkCount('rand64', count);
+    requireIntegers('rand64', { count }, 0);
     const values = new Float64Array(count);
     for (let i = 0; i < count; i++) values[i] = this.#uniform53();
     return values;
@@ -160,7 +161,7 @@ export class Generator {
    * bit.
    */
   uniform(count: number, from = 0, to = 1): Float32Array<ArrayBuffer> {
-    checkCount('uniform', count);
+    requireIntegers('uniform', { count }, 0);
     const start = fround(from);
     const end = fround(to);
     const width = fround(end - start);
@@ -186,7 +187,7 @@ export class Generator {
    * float32. If `count` is not a multiple of 16, the last 16 values are drawn again.
    */
   normal(count: number, mean = 0, std = 1): Float32Array<ArrayBuffer> {
-    checkCount('normal', count);
+    requireIntegers('normal', { count }, 0);
     if (!(std >= 0) || !Number.isFinite(mean) || !Number.isFinite(std)) {
       throw new ConfigError(
         {
@@ -214,7 +215,7 @@ export class Generator {
    * (PyTorch's `bernoulli_(p)` with a number uses Intel MKL's stream if PyTorch is built with it.)
    */
   bernoulli(count: number, probability: number): Uint8Array<ArrayBuffer> {
-    checkCount('bernoulli', count);
+    requireIntegers('bernoulli', { count }, 0);
     if (!Number.isFinite(probability) || probability < 0 || probability > 1) {
       throw new ConfigError(
         {
@@ -278,18 +279,6 @@ function toSeed(seed: number | bigint): bigint {
 
 function engineOf(seed: bigint): MersenneTwister {
   return new MersenneTwister(Number(BigInt.asUintN(32, seed)));
-}
-
-function checkCount(method: string, count: number, limit: number = Number.MAX_SAFE_INTEGER): void {
-  if (Number.isSafeInteger(count) && count >= 0 && count < limit) return;
-  throw new ConfigError(
-    {
-      asked: `${method} of ${count} values`,
-      found: 'a count that is no integer in range',
-      todo: `Use an integer in [0, ${limit})`,
-    },
-    { method, count },
-  );
 }
 
 function rangeError(

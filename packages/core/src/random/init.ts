@@ -1,7 +1,7 @@
 import { ConfigError, ShapeError } from '../spec/errors.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Generator } from './generator.ts';
-import { checkOptions } from '../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
 
@@ -237,16 +237,7 @@ export function embedding(
 ): Float32Array<ArrayBuffer> {
   const weight = normal(generator, [numEmbeddings, embeddingDim]);
   if (paddingIdx === undefined) return weight;
-  if (!Number.isInteger(paddingIdx) || paddingIdx < 0 || paddingIdx >= numEmbeddings) {
-    throw new ConfigError(
-      {
-        asked: 'initial values of an embedding',
-        found: `padding index ${paddingIdx} of ${numEmbeddings} embeddings`,
-        todo: `Use an index in [0, ${numEmbeddings})`,
-      },
-      { paddingIdx, numEmbeddings },
-    );
-  }
+  requireIntegers('initial values of an embedding', { paddingIdx }, 0, numEmbeddings - 1);
   return weight.fill(0, paddingIdx * embeddingDim, (paddingIdx + 1) * embeddingDim);
 }
 

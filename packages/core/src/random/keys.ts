@@ -1,4 +1,5 @@
-import { type Check, integer, object, checkSavedData } from '../saved-data.ts';
+import * as option from '../base/option-rules.ts';
+import { type Check, checkSavedData, object } from '../saved-data.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -17,8 +18,8 @@ export type RandomState = {
 
 const checkRandomState: Check<RandomState> = object<RandomState>({
   generator: checkGeneratorState,
-  seed: integer(-(2 ** 31), 2 ** 31 - 1),
-  counter: integer(-(2 ** 31), 2 ** 31 - 1),
+  seed: option.integer(-(2 ** 31), 2 ** 31 - 1),
+  counter: option.integer(-(2 ** 31), 2 ** 31 - 1),
 });
 
 function streamsOfRank(): RandomStreams {

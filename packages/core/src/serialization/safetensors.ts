@@ -1,4 +1,14 @@
-import { type Check, integer, list, object, SavedDataError, record, text } from '../saved-data.ts';
+import * as option from '../base/option-rules.ts';
+import {
+  type Check,
+  checkValue,
+  type Expected,
+  limitedText,
+  list,
+  object,
+  record,
+  SavedDataError,
+} from '../saved-data.ts';
 import { dtypes, type DType, type Shape } from '../spec/dtype.ts';
 import { CheckpointError, DTypeError } from '../spec/errors.ts';
 import { hostArray, type HostArrays } from './host-array.ts';
@@ -50,8 +60,7 @@ const layout: ReadonlyMap<DType, { readonly fileName: string; readonly position:
     [...dtypeOfFileName].map(([fileName, dtype], position) => [dtype, { fileName, position }]),
   );
 
-const count = integer(0);
-const checkMetadata = record(text(MAX_HEADER_BYTES), MAX_HEADER_BYTES);
+const checkMetadata = record(limitedText(MAX_HEADER_BYTES), MAX_HEADER_BYTES);
 
 interface Entry {
   readonly dtype: string;
@@ -60,9 +69,9 @@ interface Entry {
 }
 
 const checkEntry: Check<Entry> = object<Entry>({
-  dtype: text(16),
-  shape: list(count, 0, 64),
-  data_offsets: list(count, 2, 2),
+  dtype: limitedText(16),
+  shape: list(option.count, 0, 64),
+  data_offsets: list(option.count, 2, 2),
 });
 
 /** The place of one tensor's bytes, counted from the start of the file. */
@@ -321,9 +330,9 @@ function byteLengthOf(dtype: DType, shape: Shape): number {
   return Number.isSafeInteger(bytes) ? bytes : Infinity;
 }
 
-function checked<T>(check: Check<T>, name: string, value: unknown, asked: string): T {
+function checked<T>(expected: Expected<T>, name: string, value: unknown, asked: string): T {
   try {
-    return check(value, '');
+    return checkValue(expected, value, '');
   } catch (cause) {
     if (!(cause instanceof SavedDataError)) throw cause;
     const { path, message } = cause;

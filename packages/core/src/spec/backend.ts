@@ -122,6 +122,8 @@ export interface HostMemory {
 
 /** Executes programs on one device. Calls take effect in order. */
 export interface Backend {
+  /** The version of this interface that the object implements (docs/decisions/0030-versions-of-interfaces.md). */
+  readonly specificationVersion: 1;
   readonly name: string;
   /** Says what computes, and why it was chosen. It is a line of the run's report. */
   readonly description?: string;

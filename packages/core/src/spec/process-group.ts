@@ -144,6 +144,8 @@ export interface PointToPoint {
  * issue. A buffer belongs to the call until its promise settles.
  */
 export interface ProcessGroup extends Collectives, PointToPoint {
+  /** The version of this interface that the object implements (docs/decisions/0030-versions-of-interfaces.md). */
+  readonly specificationVersion: 1;
   readonly rank: number;
   readonly size: number;
   /**

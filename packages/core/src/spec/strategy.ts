@@ -146,6 +146,8 @@ export interface ParallelModel<M, Inputs extends readonly unknown[], Output> ext
 
 /** A way to train models on many ranks. */
 export interface Strategy<Context = unknown> {
+  /** The version of this interface that the object implements (docs/decisions/0030-versions-of-interfaces.md). */
+  readonly specificationVersion: 1;
   readonly name: string;
   /**
    * Makes the plan without side effects, before any rank starts work. It is the same on every rank. Throws

@@ -20,6 +20,8 @@ import type { Store } from './store.ts';
  * fail at its time limit. It does not notice lost messages of `send`.
  */
 export interface Transport {
+  /** The version of this interface that the object implements (docs/decisions/0030-versions-of-interfaces.md). */
+  readonly specificationVersion: 1;
   readonly rank: number;
   readonly size: number;
   /** Settles when `bytes` may be used again. This may be before they have arrived. */

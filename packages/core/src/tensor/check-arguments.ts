@@ -1,5 +1,5 @@
 import { formatShape } from '../base/shape.ts';
-import { checkByRules, checkOptions } from '../base/check-options.ts';
+import { checkOptions } from '../base/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ConfigError, describeValue, DTypeError, ShapeError } from '../spec/errors.ts';
 import * as option from '../base/option-rules.ts';
@@ -69,20 +69,6 @@ export function listOf(operation: string, dims: number | readonly number[]): rea
   if (typeof dims === 'number') return [dims];
   requireList(operation, 'dims', dims);
   return dims;
-}
-
-/** Throws ConfigError for numbers that are not whole, or are below `least`. */
-export function requireWhole(
-  operation: string,
-  numbers: Readonly<Record<string, number>>,
-  least?: number,
-): void {
-  const isWhole = (value: number): boolean =>
-    Number.isSafeInteger(value) && (least === undefined || value >= least);
-  if (Object.values(numbers).every(isWhole)) return;
-  const rule = option.required(option.integer(least));
-  const names = Object.keys(numbers);
-  checkByRules(operation, numbers, Object.fromEntries(names.map((name) => [name, rule])));
 }
 
 /** Throws ConfigError if both bounds are null, or if one is neither null nor a number. */

@@ -156,8 +156,8 @@ export function sendRecv(x: Tensor, axis: string, destination: readonly number[]
   const isList = fits(destination) && destination.length === size;
   const receivers = isList ? destination.filter((rank) => rank >= 0) : [];
   if (!isList || new Set(receivers).size < receivers.length) {
-    const is = `a list of ${size} different ranks of '${axis}', or -1 for none`;
-    throw unfit('sendRecv', 'destination', destination, option.required({ fits, is }));
+    const expected = `a list of ${size} different ranks of '${axis}', or -1 for none`;
+    throw unfit('sendRecv', 'destination', destination, option.required({ fits, expected }));
   }
   return new Tensor(build.sendRecv(x.node, params, destination));
 }

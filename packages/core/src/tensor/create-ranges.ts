@@ -136,7 +136,7 @@ function numbersOf(numbers: readonly number[], dtype: DType): Tensor {
 function finite(): typeof option.number {
   return {
     fits: (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value),
-    is: 'a finite number',
+    expected: 'a finite number',
   };
 }
 

@@ -72,7 +72,7 @@ function requireType(axis: string, type: unknown): void {
     {
       asked: `a tensor that is ${describeValue(type)} on the axis '${axis}'`,
       found: 'no type of an axis',
-      todo: `Use ${axisType.is}`,
+      todo: `Use ${axisType.expected}`,
     },
     { axis, type },
   );

@@ -315,7 +315,7 @@ export class TensorHandle {
    * Throws TensorStateError if nothing requires a gradient, if the scalar was computed from a gradient that is not
    * differentiable, or if a value that a gradient reads was updated since the forward pass. Throws LayoutError for a
    * gradient whose axis types do not fit the declared ones of the leaf, and for a loss that differs between ranks which
-   * share out the layers.
+   * have different layers.
    */
   backward(gradient?: TensorHandle): void {
     const root = this.node;

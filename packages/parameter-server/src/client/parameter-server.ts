@@ -57,6 +57,7 @@ export function parameterServer(options: ParameterServerStrategyOptions): Strate
   const { compress } = options;
   if (compress !== undefined && consistency.kind === 'elastic') throw compressError(compress);
   return {
+    specificationVersion: 1,
     name: 'parameterServer',
     plan({ parameters }, axes): ModelPlan {
       const workers = requireAxis('parameterServer', axes, axis);

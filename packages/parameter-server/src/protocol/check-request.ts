@@ -1,4 +1,4 @@
-import { check, type DType, dtypes } from '@shardwise/core/extend';
+import { check, type DType, dtypes, option } from '@shardwise/core/extend';
 import type { ConsistencyRule } from './consistency.ts';
 import type { ServedJob, UpdateRecipe } from './job.ts';
 import { checkReceived } from './refusal.ts';
@@ -7,15 +7,13 @@ import type { SentDtype } from './arrays.ts';
 import type { ShardHead, StoredHead } from './shard-head.ts';
 import type { TableSpec } from './request.ts';
 
-type Check<T> = check.Check<T>;
-
 /** Longer lists are refused: no model has as many parameters, and no job as many workers. */
 const MAX_ELEMENTS = 1 << 20;
 
-const count = check.integer(0);
-const text = check.text(4096);
+const { count } = option;
+const text = check.limitedText(4096);
 const counts = listOf(count);
-const anything: Check<unknown> = (value) => value;
+const anything: check.Check<unknown> = (value) => value;
 
 const consistency = byKind<ConsistencyRule>({
   synchronous: check.object({ kind: check.exactly('synchronous'), backupWorkers: count }),
@@ -23,7 +21,7 @@ const consistency = byKind<ConsistencyRule>({
   elastic: check.object({
     kind: check.exactly('elastic'),
     everySteps: count,
-    movingRate: check.number,
+    movingRate: option.number,
   }),
 });
 const job = check.object<ServedJob>({
@@ -35,7 +33,7 @@ const recipe = check.object<UpdateRecipe>({
   optimizer: text,
   groups: listOf(check.object({ params: counts, settings: check.record(anything, 4096) })),
 });
-const sentDtype = oneOf<SentDtype>('f32', 'f16', 'bf16');
+const sentDtype = option.oneOf<SentDtype>('f32', 'f16', 'bf16');
 const fromWorker = { shard: count, worker: count, session: count };
 
 /** The checks of the requests by which workers read or change a range. */
@@ -48,7 +46,7 @@ const ofWorkers: ChecksByKind<ServerRequest> = {
     sequence: count,
     step: count,
     recipe: check.nullable(recipe),
-    present: listOf(check.boolean),
+    present: listOf(option.flag),
     parts: counts,
     dtype: sentDtype,
   }),
@@ -65,31 +63,31 @@ const shardHead = check.object<ShardHead>({
   members: listOf(pair(count, check.object({ session: count, sequence: count, read: count }))),
   left: listOf(pair(count, count)),
   clock: listOf(pair(count, count)),
-  isInitialised: check.boolean,
+  isInitialised: option.flag,
   stored: check.object<StoredHead>({
     recipe: check.nullable(recipe),
     states: listOf(
       check.object({
         parameter: text,
         name: text,
-        dtype: oneOf(...(Object.keys(dtypes) as DType[])),
+        dtype: option.oneOf(...(Object.keys(dtypes) as DType[])),
         shape: counts,
       }),
     ),
   }),
-  waiting: listOf(check.object({ worker: count, recipe, present: listOf(check.boolean) })),
+  waiting: listOf(check.object({ worker: count, recipe, present: listOf(option.flag) })),
 });
 
 // The name becomes part of the name of a file.
-const tableName = check.text(64, /^[A-Za-z0-9][\w-]{0,63}$/);
+const tableName = check.limitedText(64, /^[A-Za-z0-9][\w-]{0,63}$/);
 const table = check.object<TableSpec>({
   name: tableName,
-  rows: check.integer(1, 2 ** 31 - 1),
-  dims: check.integer(1, 65_536),
-  standardDeviation: check.number,
+  rows: option.integer(1, 2 ** 31 - 1),
+  dims: option.integer(1, 65_536),
+  standardDeviation: option.number,
   seed: count,
-  optimizer: oneOf('SGD', 'Adagrad'),
-  epsilon: check.number,
+  optimizer: option.oneOf('SGD', 'Adagrad'),
+  epsilon: option.number,
 });
 
 const anyRequest = byKind<AnyRequest>({
@@ -122,7 +120,7 @@ const anyRequest = byKind<AnyRequest>({
     name: tableName,
     client: text,
     sequence: count,
-    lr: check.number,
+    lr: option.number,
   }),
 });
 
@@ -138,37 +136,29 @@ export function checkShardHead(value: unknown): ShardHead {
 
 /** The check of each kind of a union. */
 type ChecksByKind<Union extends { readonly kind: string }> = {
-  readonly [Kind in Union['kind']]: Check<Extract<Union, { readonly kind: Kind }>>;
+  readonly [Kind in Union['kind']]: check.Check<Extract<Union, { readonly kind: Kind }>>;
 };
 
 /** Checks an object whose `kind` decides which other fields it has. */
 function byKind<Union extends { readonly kind: string }>(
   checks: ChecksByKind<Union>,
-): Check<Union> {
-  const known = new Map<string, Check<Union>>(Object.entries<Check<Union>>(checks));
-  const kinds = oneOf(...known.keys());
+): check.Check<Union> {
+  const known = new Map<string, check.Check<Union>>(Object.entries<check.Check<Union>>(checks));
+  const kinds = option.oneOf(...known.keys());
   return (value, path) => {
-    const kind = kinds(Object(value).kind, path === '' ? 'kind' : `${path}.kind`);
+    const kind = check.checkValue(kinds, Object(value).kind, path === '' ? 'kind' : `${path}.kind`);
     return known.get(kind)!(value, path === '' ? kind : path);
   };
 }
 
-function oneOf<T extends string>(...words: readonly T[]): Check<T> {
-  return (value, path) => {
-    const found = words.find((word) => word === value);
-    if (found !== undefined) return found;
-    throw new check.SavedDataError(path, `one of ${words.join(', ')}`);
-  };
-}
-
-function listOf<T>(element: Check<T>): Check<T[]> {
+function listOf<T>(element: check.Expected<T>): check.Check<T[]> {
   return check.list(element, 0, MAX_ELEMENTS);
 }
 
-function pair<A, B>(first: Check<A>, second: Check<B>): Check<[A, B]> {
+function pair<A, B>(first: check.Expected<A>, second: check.Expected<B>): check.Check<[A, B]> {
   const two = check.list(anything, 2, 2);
   return (value, path) => {
     const [a, b] = two(value, path);
-    return [first(a, `${path}[0]`), second(b, `${path}[1]`)];
+    return [check.checkValue(first, a, `${path}[0]`), check.checkValue(second, b, `${path}[1]`)];
   };
 }

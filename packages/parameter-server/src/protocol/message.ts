@@ -1,4 +1,4 @@
-import { check } from '@shardwise/core/extend';
+import { check, option } from '@shardwise/core/extend';
 import { checkRequest } from './check-request.ts';
 import type { AnyRequest } from './request.ts';
 import { checkReceived, refusal } from './refusal.ts';
@@ -51,20 +51,20 @@ export interface Joined {
   readonly isInitialised: boolean;
 }
 
-const count = check.integer(0);
+const { count } = option;
 const joined = check.object<Joined>({
   session: count,
   sequence: count,
   step: count,
-  isInitialised: check.boolean,
+  isInitialised: option.flag,
 });
 const answered = check.object<ServerAnswer>({
   step: count,
   version: count,
-  lead: check.number,
-  staleness: check.number,
-  isLate: check.boolean,
-  waitedMs: check.number,
+  lead: option.number,
+  staleness: option.number,
+  isLate: option.flag,
+  waitedMs: option.number,
 });
 
 /** Reads the answer to a join. Throws RefusedError for an invalid one. */

@@ -30,9 +30,9 @@ export function isRefused(error: unknown, ...names: readonly RefusalName[]): boo
 }
 
 /** Returns a value from a connection if it passes the check. Throws RefusedError that names the wrong field. */
-export function checkReceived<T>(checkValue: check.Check<T>, value: unknown, asked: string): T {
+export function checkReceived<T>(expected: check.Expected<T>, value: unknown, asked: string): T {
   try {
-    return checkValue(value, '');
+    return check.checkValue(expected, value, '');
   } catch (cause) {
     if (!(cause instanceof check.SavedDataError)) throw cause;
     const { path, message } = cause;

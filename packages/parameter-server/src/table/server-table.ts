@@ -50,7 +50,7 @@ export interface ServerTableOptions {
 const name: OptionRules<ServerTableOptions>['name'] = {
   fits: (value): value is string =>
     typeof value === 'string' && /^[A-Za-z0-9][\w-]{0,63}$/.test(value),
-  is: 'a letter or digit, then up to 63 letters, digits, - and _',
+  expected: 'a letter or digit, then up to 63 letters, digits, - and _',
   isRequired: true,
 };
 

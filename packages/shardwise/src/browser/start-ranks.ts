@@ -22,7 +22,7 @@ export interface StartRanksOptions {
    * WebAssembly.
    */
   readonly device?: 'auto' | 'webgpu' | 'wasm';
-  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: the available memory, shared out. */
+  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: the available memory, divided evenly. */
   readonly arenaBytes?: number;
   /**
    * Given to every rank as `context.data`. It may be anything that can be posted, such as texts, typed arrays,
@@ -56,7 +56,8 @@ const startRules: OptionRules<StartRanksOptions> = {
   script: option.required({
     fits: (value): value is StartRanksOptions['script'] =>
       typeof value === 'string' || value instanceof URL || typeof value === 'function',
-    is: "the address of a module, or a function that makes a worker: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })",
+    expected:
+      "the address of a module, or a function that makes a worker: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })",
   }),
   device: option.oneOf('auto', 'webgpu', 'wasm'),
   arenaBytes: option.integer(1),
@@ -65,7 +66,7 @@ const startRules: OptionRules<StartRanksOptions> = {
   resume: {
     fits: (value): value is CheckpointSource =>
       typeof value === 'string' || value instanceof Blob || isList(value),
-    is: "the name of a folder of the browser's storage, or files",
+    expected: "the name of a folder of the browser's storage, or files",
   },
   onStep: option.callback(),
   onFacts: option.callback(),

@@ -2,8 +2,7 @@ import { resolve } from 'node:path';
 import { removeDumps, runVerdict } from '../blame/run-verdict.ts';
 import { failureElsewhere, failureReport } from '../launcher/failure.ts';
 import type { LaunchResult } from '../launcher/ranks/rank-handle.ts';
-import { findPosition } from '../launcher/load-errors/find-position.ts';
-import type { SourcePosition } from '../launcher/load-errors/source-position.ts';
+import { findLoadFault, type LoadFault } from '../launcher/load-errors/find-position.ts';
 import type { RunEnd } from '../launcher/run-generations.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
@@ -75,7 +74,7 @@ async function reportOf({
     result?.culprit !== undefined && (result.culprit === rank || settings.hosts === undefined);
   const report =
     isOwn && result !== undefined
-      ? failureReport(result, { verdict, position: await positionOf(result, script) })
+      ? failureReport(result, { verdict, loadFault: await loadFaultOf(result, script) })
       : failureElsewhere(end.failure, result, verdict);
   const { maxRestarts } = settings;
   if (maxRestarts > 0 && end.failure.kind === 'mistake') {
@@ -87,11 +86,11 @@ async function reportOf({
     : [...report, `The restart budget is used up: ${maxRestarts} of ${maxRestarts}`];
 }
 
-function positionOf(
+function loadFaultOf(
   { outcomes, culprit }: LaunchResult,
   script: string,
-): Promise<SourcePosition | undefined> {
-  return findPosition(outcomes.find(({ rank }) => rank === culprit)?.error, resolve(script));
+): Promise<LoadFault | undefined> {
+  return findLoadFault(outcomes.find(({ rank }) => rank === culprit)?.error, resolve(script));
 }
 
 /** Returns the lines that say how to continue the run. Returns undefined if there is no checkpoint to continue from. */

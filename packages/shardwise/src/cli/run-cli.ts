@@ -26,7 +26,9 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .version(packageVersion())
     .enablePositionalOptions()
     .exitOverride()
-    .configureOutput({ outputError: () => undefined });
+    .configureOutput({ outputError: () => undefined })
+    // The terms of the commands are long: by default, terminals of 80 columns would break lines within words.
+    .configureHelp({ minWidthToWrap: 20 });
   program
     .command('run')
     .description('run a training script on several ranks, of this host or of several')
@@ -35,7 +37,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option('-n, --nproc <count>', 'number of ranks of this host (default: 1)', parseRanks)
     .option(
       '--device <name>',
-      'where ranks compute: cpu, wasm (WebAssembly alone) or webgpu (default: cpu)',
+      'device of the ranks: cpu, wasm (WebAssembly alone) or webgpu (default: cpu)',
       parseDevice,
     )
     .option(
@@ -45,58 +47,66 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     )
     .option(
       '--server-replicas <count>',
-      'on how many servers each parameter is, 1 or 2 (default: 1)',
+      'number of servers that keep each parameter, 1 or 2 (default: 1)',
       parseReplicas,
     )
     .option(
       '--server-snapshots <seconds>',
-      'how long it is from one snapshot of a server to the next (default: 10)',
+      'least time between two snapshots of a server (default: 10)',
       parseSeconds,
     )
     .option(
       '--worker-restarts <count>',
-      'workers of parameter servers come and go one by one, as processes; one that fails starts again so often',
+      'with --servers: ranks are processes that join and leave one by one, and this is how often one that fails starts again',
       parseCount,
     )
     .option(
       '--ranks <form>',
-      'threads, or processes, which do not end each other (default: threads on one host)',
+      'threads or processes; a process that crashes does not end the others (default: threads on one host)',
       parseForm,
     )
     .option(
       '--transport <module>',
-      'module that connects the ranks, a path or a package (default: the transport that fits)',
+      'path or package of a module that connects the ranks (default: the launcher chooses)',
     )
     .option(
       '--transport-timeout <seconds>',
-      'how long ranks may take to connect by --transport (default: 60)',
+      'time limit for connecting the ranks by --transport (default: 60)',
       parseSeconds,
     )
-    .option('--nnodes <min[:max]>', 'number of hosts, each of which runs this command', parseNodes)
+    .option('--nnodes <min[:max]>', 'number of hosts; each of them runs this command', parseNodes)
     .option('--node-rank <place>', 'place of this host; 0 serves the store', parseCount)
-    .option('--rdzv <host:port>', 'where the hosts meet: an address of the first', parseEndpoint)
+    .option('--rdzv <host:port>', 'address of host 0, where the hosts meet', parseEndpoint)
     .option('--rdzv-id <name>', 'name of the job, the same on all its hosts')
     .option('--secret-file <path>', "file with the job's secret (default: $SHARDWISE_SECRET)")
     .option(
       '--join-timeout <seconds>',
-      'how long to wait for MIN hosts (default: 600)',
+      'time limit for the first MIN hosts to arrive (default: 600)',
       parseSeconds,
     )
-    .option('--last-call <seconds>', 'how long then to wait for MAX (default: 30)', parseSeconds)
+    .option(
+      '--last-call <seconds>',
+      'how long to wait then for further hosts, up to MAX (default: 30)',
+      parseSeconds,
+    )
     .option(
       '--max-restarts <count>',
-      'how often ranks start again from the last checkpoint when one fails (default: 0)',
+      'how often all ranks start again from the last checkpoint after one fails (default: 0)',
       parseCount,
     )
     .option(
       '--run-dir <directory>',
-      'where logs, report and checkpoints go (default: runs/NAME-TIME)',
+      'folder for logs, report and checkpoints (default: runs/NAME-TIME)',
     )
-    .option('--resume <directory>', 'checkpoint to continue from; "latest": that of the latest run')
+    .option(
+      '--resume <directory>',
+      'checkpoint to continue from; "latest" is that of the latest run',
+    )
     .option('--no-report', 'write no report.html and trace.json')
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()
-    .action(async (script: string, args: string[], raw: unknown) => {
+    .action(async (script: string, args: string[], raw: unknown, run: Command) => {
+      noticeMisplacedOptions(script, args, run);
       const { runByOptions } = await import('./commands.ts');
       exitCode = await runByOptions(script, args, raw);
     });
@@ -130,11 +140,28 @@ export async function runCli(argv: readonly string[]): Promise<number> {
   }
 }
 
+/**
+ * Names the options of `run` that stand after the script. The script gets them, and may have options of these names;
+ * but if they were meant for `run`, it would silently start another number of ranks.
+ */
+function noticeMisplacedOptions(script: string, args: readonly string[], run: Command): void {
+  const names = new Set(args.map((arg) => arg.replace(/=.*/s, '')));
+  const own = run.options.flatMap(({ long }) => (names.has(long ?? '') ? [long] : []));
+  if (own.length === 0) return;
+  const verb = own.length === 1 ? 'is passed' : 'are passed';
+  process.stderr.write(
+    `${own.join(', ')} ${verb} to ${script}, not to shardwise run. Options of shardwise run go before the script.\n`,
+  );
+}
+
 /** Returns the exit code for an error of commander. Commander has printed help and version already, but not errors. */
 function commanderExit({ code, message, exitCode }: CommanderError): number {
   if (exitCode === 0) return 0;
   if (code !== 'commander.help') {
-    const found = message.replace(/^error: /, '').replace(/\.$/, '');
+    const found = message
+      .replace(/^error: /, '')
+      .replaceAll('\n', ' ')
+      .replace(/\.$/, '');
     process.stderr.write(`Reading the command line: ${found}. See \`shardwise run --help\`\n`);
   }
   return USAGE_EXIT_CODE;

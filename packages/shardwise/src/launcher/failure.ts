@@ -3,8 +3,9 @@ import { ShardwiseError } from '@shardwise/core/spec';
 import { describeFailure, type GenerationFailure } from '../rendezvous/generation.ts';
 import { describeError } from '../text/describe-error.ts';
 import { displayPath } from '../text/display-path.ts';
-import { advice } from './load-errors/advice.ts';
-import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
+import { callAdvice } from '../text/call-advice.ts';
+import type { LoadFault } from './load-errors/find-position.ts';
+import { excerpt } from './load-errors/source-position.ts';
 import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 
 const MAX_CAUSES = 5;
@@ -24,8 +25,8 @@ export function failureElsewhere(
 }
 
 export interface FailureFindings {
-  /** The place in the script that prevents it from being loaded. */
-  readonly position?: SourcePosition | undefined;
+  /** What prevents the script from being loaded. */
+  readonly loadFault?: LoadFault | undefined;
   /** What the ranks' records say. */
   readonly verdict?: readonly string[];
 }
@@ -36,7 +37,7 @@ export interface FailureFindings {
  */
 export function failureReport(
   { outcomes, culprit }: LaunchResult,
-  { position, verdict = [] }: FailureFindings = {},
+  { loadFault, verdict = [] }: FailureFindings = {},
 ): readonly string[] {
   const failed = outcomes.find(({ rank }) => rank === culprit);
   if (failed === undefined) return [];
@@ -60,7 +61,7 @@ export function failureReport(
         ];
   return [
     `${who}: ${end}`,
-    ...(position === undefined ? stackLines(failed.error) : placeLines(failed.error, position)),
+    ...(loadFault === undefined ? stackLines(failed.error) : placeLines(failed.error, loadFault)),
     ...(verdict.length > 0 ? ['', ...verdict] : []),
     ...lines,
     ...(alike ? [] : others.map((outcome) => `Rank ${outcome.rank}: ${describeEnd(outcome)}`)),
@@ -85,7 +86,7 @@ export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): str
 const codesWithoutStack: ReadonlySet<string> = new Set(['CONFIG', 'DATA', 'CHECKPOINT']);
 
 /** Returns the lines for a script that cannot be loaded. Its stack contains only frames of Node. */
-function placeLines(error: unknown, position: SourcePosition): readonly string[] {
+function placeLines(error: unknown, { position, todo }: LoadFault): readonly string[] {
   const lines: string[] = [];
   let last = error;
   for (let depth = 0; depth < MAX_CAUSES; depth += 1) {
@@ -93,7 +94,6 @@ function placeLines(error: unknown, position: SourcePosition): readonly string[]
     last = last.cause;
     lines.push(`  caused by ${describeError(last)}`);
   }
-  const todo = last instanceof Error ? advice(last, position) : undefined;
   return [...lines, ...excerpt(position), ...(todo === undefined ? [] : [todo])];
 }
 
@@ -112,34 +112,4 @@ function stackLines(error: unknown): readonly string[] {
   }
   const todo = callAdvice(error);
   return todo === undefined ? lines : [...lines, todo];
-}
-
-/** Names of PyTorch's tensors that have another name here, with what to write. */
-const renamed: Readonly<Record<string, string>> = {
-  view: 'reshape([…])',
-  size: 'shape',
-  dim: 'ndim',
-  numpy: 'await data()',
-  tolist: 'await data()',
-  cpu: 'await data(). init({ device }) says where tensors are',
-  cuda: 'nothing: init({ device }) says where tensors are',
-};
-
-/**
- * Returns what to write instead of a call that failed, if it looks like one of PyTorch's: `model(x)`, `x.view(2)` or
- * `x.masked_fill(…)`. The engine's message does not say it.
- */
-export function callAdvice(error: unknown): string | undefined {
-  // An error of a process is a copy, whose class is Error.
-  if (!(error instanceof Error) || error.name !== 'TypeError') return undefined;
-  const [, callee = ''] = /^(\S+) is not a function$/.exec(error.message) ?? [];
-  const name = callee.split('.').at(-1) ?? '';
-  if (name === '') return undefined;
-  const here = Object.hasOwn(renamed, name) && callee !== name ? renamed[name] : undefined;
-  if (here !== undefined) return `PyTorch's ${name} is written in another way: ${here}`;
-  if (/^[a-z]+(_[a-z\d]+)+$/.test(name)) {
-    const camelCase = name.replaceAll(/_([a-z\d])/g, (_, letter: string) => letter.toUpperCase());
-    return `Names are in camelCase: ${camelCase}`;
-  }
-  return `If ${callee} is a module, call its forward: ${callee}.forward(…)`;
 }

@@ -6,6 +6,7 @@ import { asRankLaunch } from '../environment/launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import { launcherVariable } from '../launcher/ranks/environment.ts';
 import { environmentHost } from './environment-host.ts';
+import { explainCalls } from './explain-calls.ts';
 import { launchedHost } from './launched-host.ts';
 import { findLauncher } from './launcher-link.ts';
 import type { RankHost } from './rank-host.ts';
@@ -23,6 +24,7 @@ import { printedMetrics } from './printed-metrics.ts';
 export async function findHost(group?: ProcessGroup): Promise<RankHost> {
   const link = await findLauncher();
   if (link !== undefined) return launchedHost(link, group);
+  explainCalls();
   if (group !== undefined) return groupHost(group, process.env);
   // A process or thread that a rank starts has the rank's variables, but is not that rank.
   if (!isMainThread || process.env[launcherVariable] !== undefined) return loneHost();

@@ -1,11 +1,14 @@
-import { canRecordCalls, limitCalls } from '@shardwise/collectives';
+import { canRecordCalls, createMesh, limitCalls } from '@shardwise/collectives';
 import { LineMesh, setRank } from '@shardwise/core';
 import {
   type Backend,
   checkOptions,
+  type Mesh,
+  type MeshAxis,
   option,
   type OptionRules,
   type ProcessGroup,
+  requireVersion,
 } from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
@@ -32,14 +35,26 @@ export interface InitOptions {
    * memory that the ranks share.
    */
   readonly device?: Backend;
+  /**
+   * The axes of the mesh, as createMesh takes them, or a function that returns them for the number of ranks:
+   * `(worldSize) => [{ name: 'dp', size: worldSize / 2 }, { name: 'tp', size: 2 }]`. Default: one axis over all
+   * ranks, `dp`.
+   */
+  readonly mesh?: MeshAxes;
 }
+
+type MeshAxes = readonly MeshAxis[] | ((worldSize: number) => readonly MeshAxis[]);
 
 const initRules: OptionRules<InitOptions> = {
   device: option.object('a backend, as await cpu()'),
   group: option.object('a process group'),
+  mesh: option.either(
+    option.listOf(option.object<MeshAxis>('an axis, as { name: "tp", size: 2 }')),
+    option.callback<(worldSize: number) => readonly MeshAxis[]>(),
+  ),
   timeoutMs: {
     fits: option.positive.fits,
-    is: 'a number of milliseconds above 0 (Infinity: without limit)',
+    expected: 'a number of milliseconds above 0 (Infinity: without limit)',
   },
 };
 
@@ -56,6 +71,8 @@ const STACK_FRAMES = 50;
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
   checkOptions('init', options, initRules);
+  if (options.device !== undefined) requireVersion('init with a device', options.device, 1);
+  if (options.group !== undefined) requireVersion('init with a group', options.group, 1);
   // Frames of the library lie between an error and the line of the script, so stacks must be long enough.
   Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
   const host = await findHost(options.group);
@@ -70,7 +87,7 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
   const surroundings = await host.enter(joined);
   runDirectory = surroundings.runDirectory;
   const device = await rankDevice(options.device, arena, process.env);
-  const mesh = new LineMesh(AXIS, group);
+  const mesh = await meshOf(group, options.mesh);
   setRank({ device, mesh });
   const { rank, localRank, transport } = host;
   return createRankContext({
@@ -83,4 +100,9 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
     mesh,
     memoryBytes: () => device.usage?.().bytesInUse,
   });
+}
+
+function meshOf(group: ProcessGroup, axes: MeshAxes | undefined): Mesh | Promise<Mesh> {
+  if (axes === undefined) return new LineMesh(AXIS, group);
+  return createMesh(group, typeof axes === 'function' ? axes(group.size) : axes);
 }

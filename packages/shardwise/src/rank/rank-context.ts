@@ -17,7 +17,7 @@ export interface RankContext {
   readonly device: Backend;
   /** The group of all ranks. */
   readonly group: ProcessGroup;
-  /** A mesh with one axis over all ranks, `dp`. */
+  /** The mesh that `init` was asked for. Default: one axis over all ranks, `dp`. */
   readonly mesh: Mesh;
   /** The parameter servers of a run with `--servers`, for parameterServer(). Its size is 0 if there are none. */
   readonly servers: ParameterServers;

@@ -197,7 +197,7 @@ function memorySpans({ latest, processBytes }: RunState): readonly Span[] {
 function stopSpans({ stopping, exitCodes }: RunState): readonly Span[] {
   if (!stopping || !exitCodes.includes(undefined)) return [];
   return [
-    { text: 'stopping after this step', colour: 'yellow' },
+    { text: 'stopping at the next shouldStop()', colour: 'yellow' },
     { text: '; press Ctrl-C again to stop at once' },
   ];
 }

@@ -15,8 +15,9 @@ export interface RunOutput {
   end(): void;
 }
 
-/** The notice after the user has asked for an end. */
-export const stoppingNotice = 'Stopping after this step; press Ctrl-C again to stop at once.';
+/** The notice after the user has asked for an end. It names what a script that goes on has left out. */
+export const stoppingNotice =
+  'Stopping at the next shouldStop(); press Ctrl-C again to stop at once.';
 
 /** Returns a line of a rank with the rank's name. Lines of rank 0 have no name. */
 export function namedLine(rank: number, line: string): string {

@@ -43,6 +43,7 @@ export function compose(first: Strategy, ...others: readonly Strategy[]): Strate
 function composeTwo(first: MaybeWithLoss, second: MaybeWithLoss): MaybeWithLoss {
   const loss = first.loss ?? second.loss;
   return {
+    specificationVersion: 1,
     name: `${first.name} × ${second.name}`,
     ...(loss === undefined ? {} : { loss }),
     plan(model, axes) {
@@ -148,7 +149,7 @@ function requireSameBatch(outer: Plan, second: string): void {
     {
       asked: `${outer.strategy} composed with ${second} on a mesh of ${formatMesh(outer)}`,
       found: `${outer.strategy} comes first, and divides the batch over the ${ranksOf(batchAxes, outer.axes)} ranks of '${batchAxes.join("' × '")}'`,
-      todo: 'Put the strategy that divides the batch last, as in compose(tensorParallel(styles), fsdp())',
+      todo: 'Use one strategy that divides the batch, and put it last, as in compose(tensorParallel(styles), fsdp())',
     },
     { batchAxes, axes: outer.axes },
   );

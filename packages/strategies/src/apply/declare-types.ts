@@ -16,7 +16,7 @@ import { type AxisUse, axisUsesOf, layerAxesOf } from '../plan/step.ts';
  * when they are built, on one rank as on many. On an axis whose ranks have different batches, inputs are varying and
  * whole parameters are replicate. On an axis whose ranks share layers, inputs and parameters that are not cut are
  * invariant, and training needs one loss for all ranks. If these ranks have different batches, inputs are varying, and
- * the parameter's own expression (shareBatch) declares how it is used. Parts of parameters are varying on all of these
+ * the parameter's own expression (averageOverBatches) declares how it is used. Parts of parameters are varying on all of these
  * axes.
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {

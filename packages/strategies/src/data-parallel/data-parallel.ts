@@ -27,6 +27,7 @@ export function dataParallel(options: DataParallelOptions = {}): Strategy {
   const { axis = 'dp' } = options;
   const alone = { axis, rank: MASTER };
   return {
+    specificationVersion: 1,
     name: 'dataParallel',
     plan({ parameters }, axes): ModelPlan {
       requireAxis('dataParallel', axes, axis);

@@ -93,6 +93,7 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
     ...(hook === undefined ? {} : { hook }),
   };
   return {
+    specificationVersion: 1,
     name: 'ddp',
     plan({ parameters }, axes): ModelPlan {
       requireAxis('ddp', axes, axis);

@@ -24,7 +24,7 @@ const iterable: OptionRule<object> = {
     typeof value === 'object' &&
     value !== null &&
     (Symbol.iterator in value || Symbol.asyncIterator in value),
-  is: 'something to iterate over, such as a DataLoader',
+  expected: 'something to iterate over, such as a DataLoader',
 };
 const batchRules = { batches: option.required(iterable) };
 

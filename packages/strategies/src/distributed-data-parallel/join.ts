@@ -59,7 +59,7 @@ export interface Joinable {
 const joinable: OptionRule<Joinable> = {
   fits: (value): value is Joinable =>
     typeof value === 'object' && value !== null && 'joinHook' in value,
-  is: 'what parallelize() returned, or an optimizer that can be joined',
+  expected: 'what parallelize() returned, or an optimizer that can be joined',
 };
 const joinablesRules = { joinables: option.required(option.listOf(joinable)) };
 const bodyRules = { body: option.required(option.callback<() => unknown>()) };

@@ -56,7 +56,7 @@ const optionRules: OptionRules<ExpertParallelOptions> = {
   input: {
     fits: (value): value is NonNullable<ExpertParallelOptions['input']> =>
       unsummedRule.fits(value) && value !== 'replicate',
-    is: "'invariant' or shard(dim)",
+    expected: "'invariant' or shard(dim)",
   },
   k: option.integer(1),
   tokens: option.integer(1),
@@ -83,6 +83,7 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
   requireOwnAxes(over, sameTokens);
   const ownTokens = over.filter((each) => !sameTokens.includes(each));
   return {
+    specificationVersion: 1,
     name: 'expert-parallel',
     plan(model, axes): ModelPlan {
       const sizes = over.map((each) => requireAxis('expertParallel', axes, each));

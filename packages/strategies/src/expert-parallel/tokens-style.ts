@@ -12,7 +12,7 @@ import { redistributeOver } from '../layout/redistribute.ts';
 import { activationCollectives } from '../tensor-parallel/activation-collectives.ts';
 import { requireModule } from '../tensor-parallel/module-spec.ts';
 import type { ParallelStyle } from '../tensor-parallel/parallel-style.ts';
-import { shareParameters } from '../tensor-parallel/share-parameters.ts';
+import { withReplicatedParameters } from '../tensor-parallel/replicated-parameters.ts';
 import { sharedGradients } from '../tensor-parallel/shared-gradients.ts';
 import { requireTensor, wrapMethod } from '../tensor-parallel/wrap-method.ts';
 import { perExpert } from './experts-style.ts';
@@ -66,7 +66,7 @@ export function tokensStyle(input: ActivationLayout, over: string): ParallelStyl
       wrapMethod(layer, 'forward', ([x], forward) => {
         const part = redistributeOver(requireTensor(x, path), axis, input, own);
         const result = withCoordinateKeys(rank, () =>
-          shareParameters(usedAlike(layer, axis), axis, () => forward([part])),
+          withReplicatedParameters(usedAlike(layer, axis), axis, () => forward([part])),
         );
         return redistributeOver(requireTensor(result, path), axis, own, input);
       });

@@ -36,7 +36,7 @@ const gatherRules: OptionRules<GatherForMetricsOptions> = {
 const namedLists: OptionRule<Readonly<Record<string, unknown>>> = {
   fits: (value): value is Readonly<Record<string, unknown>> =>
     option.object().fits(value) && !Array.isArray(value) && Object.keys(value).length > 0,
-  is: 'an object with a list of tensors under each name, as { predictions }',
+  expected: 'an object with a list of tensors under each name, as { predictions }',
 };
 const valueRules = { values: option.required(namedLists) };
 

@@ -36,14 +36,14 @@ export type ActivationLayout = Exclude<AxisLayout, Sharding> | ActivationShardin
 /** The rule for an option that is the layout of an activation. */
 export const activationRule: OptionRule<ActivationLayout> = {
   fits: (value): value is ActivationLayout => value === 'partial' || unsummedRule.fits(value),
-  is: "'invariant', 'replicate', 'partial' or shard(dim)",
+  expected: "'invariant', 'replicate', 'partial' or shard(dim)",
 };
 
 /** The rule for an option that is the layout of an activation, but not a partial sum. */
 export const unsummedRule: OptionRule<Exclude<ActivationLayout, 'partial'>> = {
   fits: (value): value is Exclude<ActivationLayout, 'partial'> =>
     value === 'invariant' || value === 'replicate' || isShard(value),
-  is: "'invariant', 'replicate' or shard(dim)",
+  expected: "'invariant', 'replicate' or shard(dim)",
 };
 
 function isShard(value: unknown): value is ActivationSharding {

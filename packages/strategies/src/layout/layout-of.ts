@@ -4,7 +4,7 @@ const names = option.listOf(option.axisName);
 const axesRule: OptionRule<string | readonly string[] | null> = {
   fits: (value): value is string | readonly string[] | null =>
     value === null || option.axisName.fits(value) || names.fits(value),
-  is: 'the name of a mesh axis, a list of them, or null',
+  expected: 'the name of a mesh axis, a list of them, or null',
 };
 const rules = {
   dims: option.required(option.listOf(axesRule)),

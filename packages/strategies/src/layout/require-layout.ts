@@ -10,7 +10,7 @@ const rules: OptionRules<{ readonly layout: Layout }> = {
       value.dims.every(Array.isArray) &&
       'partial' in value &&
       Array.isArray(value.partial),
-    is: "a layout, such as layoutOf(['dp', null])",
+    expected: "a layout, such as layoutOf(['dp', null])",
   }),
 };
 

@@ -43,7 +43,7 @@ const classRules = {
   optimizerClass: option.required<unknown>({
     fits: (value): value is unknown =>
       typeof value === 'function' && value.prototype instanceof Optimizer,
-    is: 'a class of optimizers, such as optim.AdamW',
+    expected: 'a class of optimizers, such as optim.AdamW',
   }),
 };
 const optionRules: OptionRules<ZeroRedundancyOptions> = { axis: option.axisName };

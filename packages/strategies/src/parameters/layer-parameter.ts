@@ -85,7 +85,7 @@ export class LayerParameter extends DividedParameter {
   }
 
   /** From now on, gradients from ranks with other batches are averaged before they arrive. */
-  shareBatch(ranks: BatchRanks): void {
+  averageOverBatches(ranks: BatchRanks): void {
     this.#batch.push(ranks);
   }
 

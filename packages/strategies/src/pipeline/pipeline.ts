@@ -166,6 +166,7 @@ export function pipeline(
   checkComputePrecision('pipeline', options.mixedPrecision);
   const ofPass = lossOfPass(loss, inputs);
   return {
+    specificationVersion: 1,
     name: 'pipeline',
     ...(loss === undefined ? {} : { loss }),
     plan(model, axes): ModelPlan {

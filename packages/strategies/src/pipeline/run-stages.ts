@@ -22,7 +22,7 @@ import { type StageOwner, StageParameter, StagePart } from './stages/stage-param
 import type { PassMessage } from './work/pass-messages.ts';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import { requireUnaveraged } from '../plan/averaged-parameters.ts';
-import { ofRankZero, shareKeys } from '../plan/from-rank-zero.ts';
+import { ofRankZero, broadcastKeys } from '../plan/from-rank-zero.ts';
 import type { PassHooks, PlanContext } from '../plan/plan-context.ts';
 import { planError } from '../plan/plan-error.ts';
 import { shardingOf, startBroadcasts } from '../plan/planned-bytes.ts';
@@ -61,7 +61,7 @@ export const runStages: StepKind<RunStages> = {
     const group = session.mesh.group(axis);
     await requireSameModel(context, group);
     await requireSameStages(cut, schedule, group);
-    await shareKeys(group);
+    await broadcastKeys(group);
     const replacements = new Map<Parameter, StageParameter>();
     for (const [name, parameter] of context.parameters) {
       replacements.set(parameter, await stageParameter(name, parameter, axis, context));

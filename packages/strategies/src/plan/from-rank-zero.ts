@@ -13,7 +13,7 @@ export function ofRankZero(tensor: Tensor, axes: readonly string[]): Tensor {
 }
 
 /** Gives all ranks rank 0's random keys, because random values that all ranks have must be equal. */
-export async function shareKeys(group: ProcessGroup): Promise<void> {
+export async function broadcastKeys(group: ProcessGroup): Promise<void> {
   const state = randomState();
   const keys = Int32Array.of(state.seed, state.counter);
   await group.broadcast({ bytes: new Uint8Array(keys.buffer), dtype: 'i32' }, 0);

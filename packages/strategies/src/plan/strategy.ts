@@ -1,4 +1,10 @@
-import { ConfigError, describeValue, type Strategy, type Tensor } from '@shardwise/core/extend';
+import {
+  ConfigError,
+  describeValue,
+  requireVersion,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core/extend';
 
 /**
  * A strategy that computes the loss itself. Passes take the targets after the model's inputs, and return the
@@ -12,11 +18,14 @@ export interface StrategyWithLoss<
   readonly loss: (output: Output, ...targets: Targets) => Tensor;
 }
 
-/** Throws ConfigError for a value that is not a strategy. */
-export function requireStrategy(strategy: unknown): void {
-  if (typeof strategy === 'object' && strategy !== null && 'plan' in strategy) return;
-  const isFunction = typeof strategy === 'function' && strategy.name !== '';
-  const name = isFunction ? strategy.name : 'ddp';
+/** Throws ConfigError for a value that is not a strategy, or one of another version of the interface. */
+export function requireStrategy(strategy: Strategy): void {
+  const given: unknown = strategy;
+  if (typeof given === 'object' && given !== null && 'plan' in given) {
+    return requireVersion('a strategy', strategy, 1);
+  }
+  const isFunction = typeof given === 'function' && given.name !== '';
+  const name = isFunction ? given.name : 'ddp';
   throw new ConfigError(
     {
       asked: `a model to be trained by ${isFunction ? `the function ${name}` : describeValue(strategy)}`,

@@ -73,6 +73,7 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   const { findUnusedParameters = false } = options;
   if (axis === replicas) throw sameAxes(axis);
   return {
+    specificationVersion: 1,
     name: 'fsdp',
     plan: (model, axes) =>
       shardingPlan(model, axes, {

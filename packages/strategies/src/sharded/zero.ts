@@ -76,6 +76,7 @@ export function zero(options: ZeroOptions): Strategy {
   const { findUnusedParameters = false } = options;
   const strategy = `zero-${stage}`;
   return {
+    specificationVersion: 1,
     name: strategy,
     plan: (model, axes) =>
       shardingPlan(model, axes, {

@@ -4,7 +4,7 @@ import { redistributeOver } from '../layout/redistribute.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
-import { shareParameters } from './share-parameters.ts';
+import { withReplicatedParameters } from './replicated-parameters.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `sequenceParallel`. */
@@ -63,7 +63,7 @@ export function sequenceParallel(options: SequenceParallelOptions = {}): Paralle
       wrapMethod(module, 'forward', ([x, ...rest], forward) => {
         const part = redistributeOver(requireTensor(x, path), axis, input, own);
         const result = withCoordinateKeys(rank, () =>
-          shareParameters(parameters(), axis, () => forward([part, ...rest])),
+          withReplicatedParameters(parameters(), axis, () => forward([part, ...rest])),
         );
         return redistributeOver(requireTensor(result, path), axis, own, output);
       });

@@ -24,7 +24,7 @@ import { LayerParameter } from '../parameters/layer-parameter.ts';
 import { runStagesKey } from '../pipeline/run-stages-key.ts';
 import { requireUnaveraged } from '../plan/averaged-parameters.ts';
 import { requireFittingStates } from '../plan/fitting-states.ts';
-import { ofRankZero, shareKeys } from '../plan/from-rank-zero.ts';
+import { ofRankZero, broadcastKeys } from '../plan/from-rank-zero.ts';
 import { collectedDtypeOf, ownerOf, shardingOf, startBroadcasts } from '../plan/planned-bytes.ts';
 import { requireSameModel } from '../plan/same-model.ts';
 import { dividesOnlyBatch, layerAxesOf, Step, type StepKind } from '../plan/step.ts';
@@ -85,31 +85,32 @@ export const shardLayers: StepKind<ShardLayers> = {
     const buffers = model.namedBuffers();
     const group = currentSession().mesh.group(axis);
     await requireSameModel(context, group);
-    if (batch !== 'own') await shareKeys(group);
+    if (batch !== 'own') await broadcastKeys(group);
     const ranks = { axis, size: group.size };
     const replacements = new Map<Parameter, LayerParameter>();
     for (const [name, parameter] of named) {
       const sharding = shardingOf(context.plannedOf(name), 'parameter', axis);
-      if (sharding === null) shareValues(parameter, axis);
+      if (sharding === null) broadcastValues(parameter, axis);
       const isLayer = parameter instanceof LayerParameter;
       if (sharding === null && (batch !== 'own' || isLayer)) {
         if (isLayer && batch === 'own') {
-          parameter.shareBatch({ ...ranks, averages: true });
+          parameter.averageOverBatches({ ...ranks, averages: true });
         }
         continue;
       }
       if (sharding !== null && isLayer) {
         // The step of an earlier axis has cut the parameter over all axes.
-        if (batch === 'own') parameter.shareBatch({ ...ranks, averages: false });
+        if (batch === 'own') parameter.averageOverBatches({ ...ranks, averages: false });
         continue;
       }
       const layout = layoutOfLayers(context.plannedOf(name), layerAxes);
       const replacement = await layerParameter(parameter, layout);
       replacements.set(parameter, replacement);
-      if (batch === 'own') replacement.shareBatch({ ...ranks, averages: sharding === null });
+      if (batch === 'own')
+        replacement.averageOverBatches({ ...ranks, averages: sharding === null });
     }
     model.replaceParameters(replacements);
-    for (const [, buffer] of buffers) shareValues(buffer, axis);
+    for (const [, buffer] of buffers) broadcastValues(buffer, axis);
     if (batch !== 'own' && group.size > 1) context.hooks.push(new SameBatch(axis));
   },
 };
@@ -148,7 +149,7 @@ function averages(axis: string, plan: Plan): readonly CollectivePlan[] {
 /**
  * Gives all ranks rank 0's value. If the tensor was constructed in parts, the ranks have already drawn the same values.
  */
-function shareValues(tensor: Tensor, axis: string): void {
+function broadcastValues(tensor: Tensor, axis: string): void {
   if (tensor instanceof Parameter && tensor.initialPart !== null) return;
   const { part } = tensor;
   noGrad(() => part.assign(ofRankZero(part, [axis])));

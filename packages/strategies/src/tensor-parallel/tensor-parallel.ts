@@ -43,7 +43,7 @@ function checkStyles(styles: StylePlan): void {
   const style: RequiredRule<ParallelStyle> = option.required({
     fits: (value): value is ParallelStyle =>
       typeof value === 'object' && value !== null && 'install' in value,
-    is: 'a style, such as colwiseParallel()',
+    expected: 'a style, such as colwiseParallel()',
   });
   const rules = Object.fromEntries(Object.keys(styles).map((pattern) => [pattern, style]));
   checkOptions('tensorParallel', styles, rules);
@@ -65,6 +65,7 @@ export function tensorParallel(styles: StylePlan, options: TensorParallelOptions
   checkComputePrecision('tensorParallel', options.mixedPrecision);
   const { axis = 'tp', tokens = 1 } = options;
   return {
+    specificationVersion: 1,
     name: 'tensor-parallel',
     plan(model, axes): ModelPlan {
       const size = requireAxis('tensor parallelism', axes, axis);

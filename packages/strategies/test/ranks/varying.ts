@@ -54,6 +54,7 @@ class Net extends nn.Module {
 /** A strategy with which each rank trains a model of its own. */
 function independent(says: boolean): Strategy {
   return {
+    specificationVersion: 1,
     name: 'independent',
     plan: ({ parameters }, axes): Plan => ({
       strategy: 'independent',

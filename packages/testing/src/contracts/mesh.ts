@@ -40,9 +40,9 @@ export function meshSuite({ name, create, grids: own = grids }: MeshContract): S
   };
 }
 
-type Check = (meshes: readonly Mesh[], axes: readonly MeshAxis[]) => void | Promise<void>;
+type MeshCheck = (meshes: readonly Mesh[], axes: readonly MeshAxis[]) => void | Promise<void>;
 
-const checks: Readonly<Record<string, Check>> = {
+const checks: Readonly<Record<string, MeshCheck>> = {
   'has the axes that were asked for, whose sizes multiply to the world': (meshes, axes) => {
     for (const mesh of meshes) equal(mesh.axes, axes);
     equal(

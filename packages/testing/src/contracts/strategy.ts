@@ -44,7 +44,7 @@ interface Played {
 
 /**
  * Makes the tests of a Strategy. It must train as one rank does, with the same result on all ranks and in every run.
- * Its plan must list every message and its bytes.
+ * Its plan must list every message and its bytes. A strategy of another version of the interface is refused before.
  */
 export function strategySuite(contract: StrategyContract): Suite {
   const { name, sizes = [1, 2, 4] } = contract;

@@ -55,6 +55,9 @@ export function transportSuite({ name, open, lose }: TransportContract): Suite {
 }
 
 const checks: Readonly<Record<string, (ends: Ends) => Promise<void>>> = {
+  'each end implements this version of the interface': async (ends) => {
+    for (const end of ends) equal(end.specificationVersion, 1);
+  },
   'each end knows its rank and the size of the world': async (ends) => {
     equal(
       ends.map(({ rank, size }) => [rank, size]),

@@ -50,6 +50,7 @@ export function interpreter(options: InterpreterOptions = {}): Interpreter {
   const { mappable = false, sized = true, capacityBytes = Infinity, bf16Sums = 'f64' } = options;
   let bytesInUse = 0;
   return {
+    specificationVersion: 1,
     name: 'interpreter',
     limits: { dtypes: computed, native: new Set(), alignment: ALIGNMENT },
     bytesInUse: () => bytesInUse,

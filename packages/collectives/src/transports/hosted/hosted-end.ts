@@ -17,6 +17,7 @@ import { LocalSends } from './local-sends.ts';
  *   hosts      0 0 0 | 1 1 1          local 0 1 2 are ranks 3 4 5, and 3 + r is rank r
  */
 export class HostedEnd implements WatchedTransport {
+  readonly specificationVersion = 1;
   readonly rank: number;
   readonly size: number;
   readonly ended: Promise<never>;

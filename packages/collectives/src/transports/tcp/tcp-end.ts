@@ -23,6 +23,7 @@ export interface TcpEndOptions {
 
 /** One rank's end of all its links. A failure of one link ends all of them. */
 export class TcpEnd implements WatchedTransport {
+  readonly specificationVersion = 1;
   readonly rank: number;
   readonly size: number;
   /** The other ranks with which this one has connections. */

@@ -65,7 +65,7 @@ export class MultiheadAttention extends Module {
   inProjWeight: Parameter;
   inProjBias: Parameter | null;
   outProj: Linear;
-  /** The number of heads whose rows this module holds. If heads are shared out over ranks, it is this rank's number. */
+  /** The number of heads whose rows this module holds. If heads are sharded over ranks, it is this rank's number. */
   numHeads: number;
   keyHeads: number;
   /** The number of features of a head. */

@@ -59,7 +59,7 @@ export class Experts extends Module {
 
   /**
    * Computes rows, which must be in the order of their experts. `counts` is the number of rows of each expert. Rows
-   * after these give 0. No expert has more than `_most` rows: ranks that share out experts reserve room for so many.
+   * after these give 0. No expert has more than `_most` rows: ranks over which experts are sharded reserve room for so many.
    * Default: the number of rows. While rows are on their way to other ranks, the values that `_meanwhile` builds are
    * computed.
    * Shape: x [N, C], counts i32 [E] -> [N, C].

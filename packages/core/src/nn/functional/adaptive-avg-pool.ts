@@ -16,13 +16,13 @@ export type OutputSize2d = number | null | readonly [number | null, number | nul
 const size = option.integer(1);
 const sizeOrNull: OptionRule<number | null> = {
   fits: (value): value is number | null => value === null || size.fits(value),
-  is: `${size.is}, or null`,
+  expected: `${size.expected}, or null`,
 };
 const pairOfSizes: OptionRule<OutputSize2d> = {
   fits: (value): value is OutputSize2d =>
     sizeOrNull.fits(value) ||
     (Array.isArray(value) && value.length === 2 && value.every(sizeOrNull.fits)),
-  is: `${sizeOrNull.is}, or two of them, [height, width]`,
+  expected: `${sizeOrNull.expected}, or two of them, [height, width]`,
 };
 export const output1dRules: OptionRules<{ outputSize: number }> = {
   outputSize: option.required(size),

@@ -13,7 +13,7 @@ export function size2d(least: number): OptionRule<Size2d> {
   return {
     fits: (value): value is Size2d =>
       fits(value) || (Array.isArray(value) && value.length === 2 && value.every(fits)),
-    is: `a whole number from ${least}, or two of them, [height, width]`,
+    expected: `a whole number from ${least}, or two of them, [height, width]`,
   };
 }
 
@@ -23,7 +23,7 @@ export function size3d(least: number): OptionRule<Size3d> {
   return {
     fits: (value): value is Size3d =>
       fits(value) || (Array.isArray(value) && value.length === 3 && value.every(fits)),
-    is: `a whole number from ${least}, or three of them, [depth, height, width]`,
+    expected: `a whole number from ${least}, or three of them, [depth, height, width]`,
   };
 }
 

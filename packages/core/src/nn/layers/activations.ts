@@ -1,7 +1,7 @@
-import { checkOptions } from '../../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { requireApproximation, requireWhole } from '../../tensor/check-arguments.ts';
+import { requireApproximation } from '../../tensor/check-arguments.ts';
 import { requireNoMore } from '../../tensor/check-calls.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { Module } from '../module/module.ts';
@@ -133,7 +133,7 @@ export class Softmax extends Module {
 
   constructor(dim = -1) {
     super();
-    requireWhole('Softmax', { dim });
+    requireIntegers('Softmax', { dim });
     this.dim = dim;
   }
 
@@ -153,7 +153,7 @@ export class LogSoftmax extends Module {
 
   constructor(dim = -1) {
     super();
-    requireWhole('LogSoftmax', { dim });
+    requireIntegers('LogSoftmax', { dim });
     this.dim = dim;
   }
 

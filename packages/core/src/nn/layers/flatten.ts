@@ -1,4 +1,4 @@
-import { requireWhole } from '../../tensor/check-arguments.ts';
+import { requireIntegers } from '../../base/check-options.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { Module } from '../module/module.ts';
 
@@ -9,7 +9,7 @@ export class Flatten extends Module {
 
   constructor(startDim = 1, endDim = -1) {
     super();
-    requireWhole('Flatten', { startDim, endDim });
+    requireIntegers('Flatten', { startDim, endDim });
     this.startDim = startDim;
     this.endDim = endDim;
   }

@@ -151,7 +151,7 @@ export abstract class Module {
    * Converts float parameters and buffers to another float dtype, for example for an evaluation in fewer bits.
    * Call it before parallelize() and before you make the optimizer. Optimizers update parameters of f32, so to
    * train, use the mixedPrecision of a strategy instead. Throws ConfigError for a dtype that is not a float,
-   * and for parameters that ranks share out.
+   * and for parameters that are sharded over ranks.
    */
   async to(dtype: DType): Promise<this> {
     requireDTypeName(`${this.constructor.name}.to()`, dtype);

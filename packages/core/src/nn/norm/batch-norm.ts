@@ -36,7 +36,7 @@ export interface BatchNormOptions {
   readonly affine?: boolean;
 }
 
-const nothing: option.OptionRule<null> = { fits: (value) => value === null, is: 'null' };
+const nothing: option.OptionRule<null> = { fits: (value) => value === null, expected: 'null' };
 export const batchNormRules: OptionRules<BatchNormOptions> = {
   eps: option.nonNegative,
   momentum: option.either(option.fraction, nothing),

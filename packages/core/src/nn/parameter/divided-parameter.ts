@@ -10,7 +10,7 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { Parameter, type ParameterPart } from './parameter.ts';
 
 /**
- * A parameter that ranks share out. It stands for the whole: its shape, its value in expressions, `data()`, its
+ * A parameter that is sharded over ranks. It stands for the whole: its shape, its value in expressions, `data()`, its
  * gradient, and values that are assigned to it are those of the whole. Everything that reads the whole is a collective:
  * all ranks must do it, in the same order. Its `part` is what this rank keeps and what optimizers update.
  */

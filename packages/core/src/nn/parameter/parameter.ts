@@ -74,7 +74,7 @@ const partRules: OptionRules<ParameterPartOptions> = {
   layout: option.required(option.object('a Layout')),
 };
 
-/** The leaf that this rank keeps of a parameter that ranks share out. Optimizers update it. */
+/** The leaf that this rank keeps of a parameter that is sharded over ranks. Optimizers update it. */
 export class ParameterPart extends Tensor {
   readonly #wholeShape: Shape;
   readonly #layout: Layout;
@@ -133,7 +133,7 @@ export class BufferTensor extends Tensor {
 }
 
 function absent(shape: Shape, dtype: DType): Node {
-  return inputNode(shape, dtype, { kind: 'freed', by: 'the sharing out of it over ranks' });
+  return inputNode(shape, dtype, { kind: 'freed', by: 'the sharding of it over ranks' });
 }
 
 function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Node {

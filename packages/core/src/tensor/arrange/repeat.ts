@@ -1,3 +1,4 @@
+import { requireIntegers } from '../../base/check-options.ts';
 import { concat, expandTo, reshape, sliceDim } from '../../graph/build/movement.ts';
 import { indexSelect } from '../../graph/build/index-ops.ts';
 import { iota } from '../../graph/build/leaf.ts';
@@ -6,7 +7,6 @@ import type { Node } from '../../graph/node.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import { requireWhole } from '../check-arguments.ts';
 import { differentDims } from '../different-dims.ts';
 
 /**
@@ -15,7 +15,7 @@ import { differentDims } from '../different-dims.ts';
  * Shape: [A, B], [r, s] -> [rA, sB].
  */
 export function repeat(op: 'repeat' | 'tile', x: Node, times: Shape): Node {
-  times.forEach((repeats) => requireWhole(op, { repeats }, 0));
+  times.forEach((repeats) => requireIntegers(op, { repeats }, 0));
   const missing = times.length - x.shape.length;
   if (missing < 0) throw tooFew(op, x.shape, times);
   const shape = [...Array.from({ length: missing }, () => 1), ...x.shape];
@@ -44,7 +44,7 @@ export function tile(x: Node, times: Shape): Node {
  * Shape: [.., D, ..] -> [.., rD, ..].
  */
 export function repeatInterleave(x: Node, repeats: number, dim: number | undefined): Node {
-  requireWhole('repeatInterleave', { repeats }, 0);
+  requireIntegers('repeatInterleave', { repeats }, 0);
   if (dim === undefined) {
     return repeatInterleave(reshape(x, [elementCount(x.shape)]), repeats, 0);
   }

@@ -1,16 +1,16 @@
+import { requireIntegers } from '../../base/check-options.ts';
 import { lessEqual, offset, where } from '../../graph/build/elementwise.ts';
 import { constantLike, iota } from '../../graph/build/leaf.ts';
 import { expandTo } from '../../graph/build/movement.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { requireWhole } from '../check-arguments.ts';
 
 /**
  * Sets elements above (tril) or below (triu) a diagonal to 0. Diagonal 0 is the main one, and higher numbers lie above
  * it. Shape: [.., R, C] -> [.., R, C].
  */
 export function triangle(op: 'tril' | 'triu', x: Node, diagonal = 0): Node {
-  requireWhole(op, { diagonal });
+  requireIntegers(op, { diagonal });
   const shape = x.shape.slice(-2);
   if (shape.length < 2) {
     throw shapeFault(

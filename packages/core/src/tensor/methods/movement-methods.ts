@@ -1,3 +1,4 @@
+import { requireIntegers } from '../../base/check-options.ts';
 import { expandTo, pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
@@ -5,7 +6,7 @@ import { ShapeError } from '../../spec/errors.ts';
 import { movedOrder } from '../arrange/moved-order.ts';
 import { flip, repeat, repeatInterleave, roll, tile } from '../arrange/repeat.ts';
 import { triangle } from '../arrange/triangle.ts';
-import { listOf, requireElementAt, requirePadding, requireWhole } from '../check-arguments.ts';
+import { listOf, requireElementAt, requirePadding } from '../check-arguments.ts';
 import { differentDims } from '../different-dims.ts';
 import type { TensorHandle } from '../handle.ts';
 import { ReductionMethods } from './reduction-methods.ts';
@@ -80,7 +81,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
   }
   /** torch.split: parts with `size` elements along a dim. The last part may be smaller. */
   split(size: number, dim = 0): T[] {
-    requireWhole('split', { size }, 1);
+    requireIntegers('split', { size }, 1);
     const total = sizeAt(this.shape, normalizeDim('split', dim, this.ndim));
     return Array.from({ length: Math.max(1, Math.ceil(total / size)) }, (_, i) =>
       this.slice(dim, i * size, (i + 1) * size),
@@ -91,7 +92,7 @@ export abstract class MovementMethods<T extends TensorHandle> extends ReductionM
    * parts.
    */
   chunk(parts: number, dim = 0): T[] {
-    requireWhole('chunk', { chunks: parts }, 1);
+    requireIntegers('chunk', { chunks: parts }, 1);
     const total = sizeAt(this.shape, normalizeDim('chunk', dim, this.ndim));
     // split would return a single part here.
     if (total === 0) return Array.from({ length: parts }, () => this.slice(dim, 0));

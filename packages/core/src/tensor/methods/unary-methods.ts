@@ -1,3 +1,4 @@
+import { requireIntegers } from '../../base/check-options.ts';
 import { kindOf } from '../../base/dtype-kind.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
 import * as elementwise from '../../graph/build/elementwise.ts';
@@ -5,7 +6,7 @@ import { createNode, noGrad } from '../../graph/create-node.ts';
 import { none } from '../../graph/node.ts';
 import type { DType } from '../../spec/dtype.ts';
 import { asFloat, clamp, inverseSqrt } from '../arithmetic.ts';
-import { requireApproximation, requireBound, requireWhole } from '../check-arguments.ts';
+import { requireApproximation, requireBound } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { elu, hardtanh, leakyRelu, mish } from '../pointwise/activations.ts';
 import { exp2, expm1, log1p, log2 } from '../pointwise/exponential.ts';
@@ -118,7 +119,7 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   }
   /** Rounds to `decimals` places behind the point. Halves go to the even digit. The gradient is 0. Shape: N -> N. */
   round(decimals = 0): T {
-    requireWhole('round', { decimals });
+    requireIntegers('round', { decimals });
     return this.tensorOf(round(this.node, decimals));
   }
   /** Rounds towards zero. The gradient is 0. Shape: N -> N. */

@@ -25,11 +25,10 @@ import { floats, requireDType, shapeFault } from '../../graph/infer-checks.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import type { Node } from '../../graph/node.ts';
 import { elementCount, sameShape } from '../../base/shape.ts';
-import { checkOptions } from '../../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../../base/check-options.ts';
 import type { DType } from '../../spec/dtype.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { requireWhole } from '../check-arguments.ts';
 
 /** Options of `histogram`. */
 export interface HistogramOptions {
@@ -46,7 +45,7 @@ const histogramRules: OptionRules<HistogramOptions> = {
   bins: option.integer(1),
   range: {
     fits: (value): value is readonly [number, number] => isRange(value),
-    is: 'two finite numbers [low, high], of which the second one is larger',
+    expected: 'two finite numbers [low, high], of which the second one is larger',
   },
 };
 
@@ -56,7 +55,7 @@ const histogramRules: OptionRules<HistogramOptions> = {
  * dtype.
  */
 export function binCount(x: Node, length: number, weights: Node | null): Node {
-  requireWhole('binCount', { length }, 0);
+  requireIntegers('binCount', { length }, 0);
   requireIndexDType('binCount', x);
   const terms = weights ?? constant(1, x.shape, 'i32');
   if (x.shape.length !== 1 || !sameShape(terms.shape, x.shape)) {

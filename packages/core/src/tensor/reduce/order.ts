@@ -6,10 +6,9 @@ import * as reduce from '../../graph/build/reduce.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { sizeAt } from '../../base/shape.ts';
-import { checkOptions } from '../../base/check-options.ts';
+import { checkOptions, requireIntegers } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { requireWhole } from '../check-arguments.ts';
 import { argMax, oneDim, type ReduceOptions, reduceRules } from '../reductions.ts';
 
 /** Elements, and the index of each along the dim. */
@@ -56,7 +55,7 @@ export function sort(x: Node, dim = -1, options: SortOptions = {}): NodesWithInd
  */
 export function topK(x: Node, k: number, options: TopKOptions = {}): NodesWithIndices {
   checkOptions('topK', options, topKRules);
-  requireWhole('topK', { k }, 0);
+  requireIntegers('topK', { k }, 0);
   const { dim = -1, largest = true } = options;
   const d = oneDim('topK', x, dim) ?? 0;
   const size = x.shape[d] ?? 1;

@@ -14,7 +14,7 @@ const statefulRules: OptionRules<{ readonly stateful: Stateful }> = {
       ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
       'stateDict' in value &&
       'loadStateDict' in value,
-    is: 'an object with stateDict() and loadStateDict()',
+    expected: 'an object with stateDict() and loadStateDict()',
   }),
 };
 

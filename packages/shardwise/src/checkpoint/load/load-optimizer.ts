@@ -40,7 +40,7 @@ const optimizerRules: OptionRules<{ readonly optimizer: LoadedOptimizer }> = {
   optimizer: option.required({
     fits: (value): value is LoadedOptimizer =>
       typeof value === 'object' && value !== null && 'paramGroups' in value && 'restore' in value,
-    is: 'an optimizer',
+    expected: 'an optimizer',
   }),
 };
 

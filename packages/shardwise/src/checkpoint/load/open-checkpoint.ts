@@ -79,7 +79,7 @@ const checkpointRules: OptionRules<{ readonly checkpoint: Checkpoint }> = {
   checkpoint: option.required({
     fits: (value): value is Checkpoint =>
       typeof value === 'object' && value !== null && 'rankStates' in value && 'aliases' in value,
-    is: 'a checkpoint, such as await checkpoints.load(directory)',
+    expected: 'a checkpoint, such as await checkpoints.load(directory)',
   }),
 };
 

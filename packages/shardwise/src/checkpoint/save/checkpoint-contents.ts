@@ -50,7 +50,7 @@ const contentsRules: OptionRules<CheckpointContents> = {
   step: option.required(option.number),
   model: option.required({
     fits: (value): value is Module | HostArrays => value instanceof Module || isPlainObject(value),
-    is: 'a module, or arrays by name',
+    expected: 'a module, or arrays by name',
   }),
   optimizer: option.object('an optimizer'),
   states: option.object('states by name'),

@@ -8,7 +8,7 @@ const MIN_CUT_BYTES = 65_536;
 
 /**
  * Decides which chunks each rank writes, from the chunks that each rank holds. Every element is written once. Ranks
- * that hold the same chunks share them out, so that each writes about as many bytes. A rank writes only what it holds.
+ * that hold the same chunks divide them, so that each writes about as many bytes. A rank writes only what it holds.
  * Throws CheckpointError if the parts of a tensor overlap or leave elements out.
  */
 export function planChunks(

@@ -10,7 +10,7 @@ const stateKey = 'shardwise.state';
 
 /**
  * Writes the state of an optimizer, a schedule, or any other object with stateDict() to one file, which
- * loadStateFile reads. The file is written completely or not at all. If ranks share out states, all of them must
+ * loadStateFile reads. The file is written completely or not at all. If states are sharded over ranks, all of them must
  * call it. Throws CheckpointError, and ConfigError for what has no state or for more than one object.
  */
 export async function saveStateFile(

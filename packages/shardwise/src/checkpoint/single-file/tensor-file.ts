@@ -17,13 +17,13 @@ type Tensors = Readonly<Record<string, Tensor | HostArray>>;
 const tensorsRules: OptionRules<{ readonly tensors: Tensors }> = {
   tensors: option.required({
     fits: (value): value is Tensors => isPlainObject(value),
-    is: 'tensors by name, such as await model.stateDict()',
+    expected: 'tensors by name, such as await model.stateDict()',
   }),
 };
 
 /**
  * Writes tensors, or a state dict, to one safetensors file, which PyTorch and other readers can read. The file
- * is written completely or not at all, and replaces a file that is there. Parameters that ranks share out are
+ * is written completely or not at all, and replaces a file that is there. Parameters that are sharded over ranks are
  * written whole. In this case all ranks must call it, with a path that each may write. Throws CheckpointError, and
  * ConfigError for what are no tensors by name, such as a model.
  */

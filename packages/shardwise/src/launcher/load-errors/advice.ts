@@ -1,9 +1,10 @@
 import { statSync } from 'node:fs';
 import { dirname, extname, resolve } from 'node:path';
+import type * as Core from '@shardwise/core';
 import type { SourcePosition } from './source-position.ts';
 
 /** Returns what to write instead, if it is known. Node's own message does not say it. */
-export function advice(error: Error, position: SourcePosition): string | undefined {
+export async function advice(error: Error, position: SourcePosition): Promise<string | undefined> {
   const { message } = error;
   switch ('code' in error ? error.code : undefined) {
     case 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX':
@@ -21,17 +22,31 @@ export function advice(error: Error, position: SourcePosition): string | undefin
       const [, name] = /does not provide an export named '([^']+)'/.exec(message) ?? [];
       if (name === undefined || name === 'default' || !position.path.endsWith('ts'))
         return undefined;
-      const type = `If ${name} is a type, write \`import { type ${name} }\``;
       const isOwn = /from\s*['"](shardwise|@shardwise\/core)['"]/.test(position.text);
-      return isOwn
-        ? `${type}. Layers, optimizers and datasets are in groups: ${inGroups(name)}`
-        : type;
+      const place = isOwn ? placeOf(name, await import('@shardwise/core')) : undefined;
+      return place ?? `If ${name} is a type, write \`import { type ${name} }\``;
     }
   }
 }
 
-function inGroups(name: string): string {
-  return ['nn', 'optim', 'data'].map((group) => `${group}.${name}`).join(', ');
+/** Returns where a name of this library is that its root does not have. */
+function placeOf(name: string, core: typeof Core): string | undefined {
+  const paths = pathsTo(name, core);
+  const [group] = paths[0]?.split('.') ?? [];
+  if (group !== undefined) {
+    return `It is in a group: write ${paths.join(' or ')}, and import { ${group} }`;
+  }
+  return name in core.Tensor.prototype ? `It is a method of tensors: x.${name}(…)` : undefined;
+}
+
+/** Returns the places of a name in the groups of a module, as `nn.functional.relu`. Groups are modules, too. */
+function pathsTo(name: string, module: object): readonly string[] {
+  return Object.entries(module).flatMap(([group, value]: readonly [string, unknown]) => {
+    if (Object.prototype.toString.call(value) !== '[object Module]') return [];
+    const members = Object(value);
+    const own = name in members ? [`${group}.${name}`] : [];
+    return [...own, ...pathsTo(name, members).map((path) => `${group}.${path}`)];
+  });
 }
 
 function specifierAt({ text, column }: SourcePosition): string | undefined {

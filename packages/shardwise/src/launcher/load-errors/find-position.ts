@@ -1,17 +1,33 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { stackFrames } from '@shardwise/core/base';
+import { advice } from './advice.ts';
 import { scriptFiles, type ScriptFile } from './script-files.ts';
 import { positionAt, positionAtHead, type SourcePosition } from './source-position.ts';
+
+/** Why a script could not be loaded. */
+export interface LoadFault {
+  readonly position: SourcePosition;
+  /** What to write instead, if it is known. */
+  readonly todo: string | undefined;
+}
 
 /**
  * Returns the place in the source that prevents a script from being loaded. Returns undefined for errors of code that
  * ran.
  */
-export async function findPosition(
+export async function findLoadFault(
   error: unknown,
   script: string,
-): Promise<SourcePosition | undefined> {
+): Promise<LoadFault | undefined> {
+  const position = await findPosition(error, script);
+  if (position === undefined) return undefined;
+  let last = error;
+  while (last instanceof Error && last.cause instanceof Error) last = last.cause;
+  return { position, todo: last instanceof Error ? await advice(last, position) : undefined };
+}
+
+async function findPosition(error: unknown, script: string): Promise<SourcePosition | undefined> {
   if (!(error instanceof Error)) return undefined;
   if (error.cause instanceof Error) {
     const found = await findPosition(error.cause, script);

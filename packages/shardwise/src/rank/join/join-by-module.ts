@@ -13,6 +13,7 @@ import {
   type TransportFactory,
   type TransportFactoryContext,
 } from '@shardwise/core/spec';
+import { requireVersion } from '@shardwise/core/base';
 import type { ModuleWay, TransportModule } from '../../launcher/transports/join-way.ts';
 import { describeError } from '../../text/describe-error.ts';
 import type { JoinedRank } from './joined-rank.ts';
@@ -137,7 +138,10 @@ function checkTransport(
   asked: string,
   { rank, size }: TransportFactoryContext,
 ): Transport {
-  if (isTransport(made) && made.rank === rank && made.size === size) return made;
+  if (isTransport(made) && made.rank === rank && made.size === size) {
+    requireVersion(`${asked}, a transport`, made, 1);
+    return made;
+  }
   const methods = isObject(made) ? METHODS.filter((name) => !isFunction(made[name])) : METHODS;
   const found = !isObject(made)
     ? `the module made ${kindOf(made)}`
@@ -148,7 +152,7 @@ function checkTransport(
     {
       asked,
       found,
-      todo: 'Return a Transport of @shardwise/core/spec: rank, size, send, recv and close',
+      todo: 'Return a Transport of @shardwise/core/spec: specificationVersion, rank, size, send, recv and close',
     },
     { rank, size },
   );

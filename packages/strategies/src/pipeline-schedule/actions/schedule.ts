@@ -79,5 +79,5 @@ export function range(length: number): number[] {
 export const amount: OptionRule<number> = {
   fits: (value): value is number =>
     typeof value === 'number' && Number.isFinite(value) && value >= 0,
-  is: 'a finite number from 0',
+  expected: 'a finite number from 0',
 };

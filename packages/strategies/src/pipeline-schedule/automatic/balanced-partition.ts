@@ -3,7 +3,7 @@ import { lightestPartition } from './lightest-partition.ts';
 
 const cost: OptionRule<number> = {
   fits: (value) => typeof value === 'number',
-  is: 'a number',
+  expected: 'a number',
 };
 const costsRules = { costs: option.required(option.listOf(cost)) };
 

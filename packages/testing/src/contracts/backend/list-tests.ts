@@ -1,6 +1,7 @@
 import { ConfigError } from '@shardwise/core/spec';
 import type { Backend, CompositeOp, PrimitiveOp } from '@shardwise/core/spec';
 import { adjointTests } from './adjoint-tests.ts';
+import { equal } from '../../suite/assertions.ts';
 import { compositeCases } from './cases/composite.ts';
 import { contractCases } from './cases/contract.ts';
 import { elementwiseCases } from './cases/elementwise.ts';
@@ -40,6 +41,13 @@ export interface ListedTest<B extends Backend> extends ContractTest<B> {
   readonly group: string;
 }
 
+const interfaceTests: readonly ContractTest[] = [
+  {
+    title: 'the backend implements this version of the interface',
+    check: async (backend) => equal(backend.specificationVersion, 1),
+  },
+];
+
 const primitiveCases: OpCases<PrimitiveOp> = {
   ...leafCases,
   ...elementwiseCases,
@@ -64,6 +72,7 @@ export function listTests<B extends Backend>(options: ListOptions<B> = {}): List
     ...listed('rounding', roundingTests),
     ...listed('random programs', [...randomProgramTests, ...randomSizedProgramTests]),
     ...listed('sizes', sizedTests),
+    ...listed('interface', interfaceTests),
     ...listed('memory', memoryTests),
     ...listed('order', [...orderTests, ...leaks]),
   ];

@@ -200,6 +200,10 @@ export const conformanceCases: ConformanceCases = {
     },
     expected: () => 300_001,
   },
+  'the group implements this version of the interface': {
+    run: async (group) => group.specificationVersion,
+    expected: () => 1,
+  },
   'broadcast from each root': {
     run: async (group) => {
       const buffers = range(group.size).map(() => typed(ROOTS_DTYPE, [group.rank, -group.rank]));

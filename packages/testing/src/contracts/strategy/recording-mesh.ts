@@ -44,6 +44,7 @@ function recorded(
     note({ operation, axis, bytes });
   };
   return {
+    specificationVersion: 1,
     rank: group.rank,
     size: group.size,
     allReduce: (buffer, op, options) => {

@@ -5,7 +5,7 @@ import { type Node, type Parameter, reinterpret, withoutValues } from '@shardwis
  * activations. The gradients of the parameters are summed over the axis. It works with the parameters of any strategy,
  * whatever node they show at that time.
  */
-export function shareParameters<T>(
+export function withReplicatedParameters<T>(
   parameters: readonly Parameter[],
   axis: string,
   body: () => T,
