@@ -98,7 +98,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'pipeline-schedule/simulation',
     ],
     'pipeline/messages': [],
-    'pipeline/stages': ['parameters'],
+    'pipeline/stages': ['parameters', 'plan'],
     'pipeline/microbatches': ['modules', 'pipeline-schedule/*', 'pipeline/stages'],
     'pipeline/work': [
       'parameters',

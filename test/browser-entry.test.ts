@@ -32,6 +32,7 @@ test.each([
   ['wasm-assembler/src/index.ts', []],
   ['strategies/src/index.ts', ['@shardwise/core/extend']],
   ['parameter-server/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies']],
+  ['models/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies', 'zod']],
   ['testing/src/ranks.ts', ['@shardwise/core/spec']],
   [
     'testing/src/index.ts',

@@ -11,11 +11,16 @@ const packages = [
   'strategies',
   'parameter-server',
   'backend-cpu',
+  'models',
   'shardwise',
 ] as const;
 
 /** Options that users never write. Type-checked code in the same package makes them. */
-const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'LayerParameterOptions']);
+const internal: ReadonlySet<string> = new Set([
+  'CachedAttentionOptions',
+  'GradBucketOptions',
+  'LayerParameterOptions',
+]);
 
 function exportedOptions(name: string): string[] {
   const indexes = globSync(

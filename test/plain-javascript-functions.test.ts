@@ -94,6 +94,7 @@ const functions: readonly (readonly [string, Call])[] = [
   ],
   ['tripletMarginLoss', list(F.tripletMarginLoss, float, float, float, reduction)],
   ['crossEntropy', list(F.crossEntropy, float, labels, reduction)],
+  ['linearCrossEntropy', list(F.linearCrossEntropy, float, float, labels, reduction)],
   ['nllLoss', list(F.nllLoss, float, labels, reduction)],
   ['klDiv', list(F.klDiv, float, float, reduction)],
   ['mseLoss', list(F.mseLoss, float, float, reduction)],

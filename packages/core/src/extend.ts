@@ -58,6 +58,7 @@ export { takeChunks } from './layout/take-chunks.ts';
 export { autocast } from './graph/autocast.ts';
 export { isCollectiveOp } from './graph/op-facts.ts';
 export { lowered } from './nn/functional/lowered.ts';
+export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,

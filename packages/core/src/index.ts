@@ -101,6 +101,7 @@ export type {
   BufferSpec,
   CollectivePlan,
   Model,
+  ModelDivision,
   ModelSpec,
   ParallelModel,
   ParameterPlan,

@@ -149,6 +149,9 @@ export {
 export { compose } from './apply/compose.ts';
 export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
 export { LayerParameter, type LayerParameterOptions } from './parameters/layer-parameter.ts';
+export { evenSharding, type EvenShardingRequest } from './tensor-parallel/even-sharding.ts';
+export { activationCollectives } from './tensor-parallel/activation-collectives.ts';
+export { wrapMethod } from './tensor-parallel/wrap-method.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { collectivesOfMove, moveOver } from './layout/moves.ts';
 export { redistribute, redistributeOver } from './layout/redistribute.ts';
@@ -181,6 +184,7 @@ export {
   prepareModuleOutput,
   type ActivationChange,
 } from './tensor-parallel/prepare-module.ts';
+export { ownDraws } from './tensor-parallel/own-draws.ts';
 export {
   rowwiseParallel,
   type RowwiseParallelOptions,

@@ -35,6 +35,10 @@ export { dropout } from './functional/dropout.ts';
 export { embedding } from './functional/embedding.ts';
 export { interpolate, type InterpolateOptions } from './functional/interpolate.ts';
 export { linear } from './functional/linear.ts';
+export {
+  linearCrossEntropy,
+  type LinearCrossEntropyOptions,
+} from './functional/linear-cross-entropy.ts';
 export { klDiv, type KlDivOptions } from './functional/kl-div.ts';
 export {
   huberLoss,

@@ -29,6 +29,26 @@ export interface ModelSpec {
    * it, and these before the next module. Default: the modules that hold parameters.
    */
   readonly modules?: readonly string[];
+  /** What the model says of its division. Default: nothing. */
+  readonly division?: ModelDivision;
+}
+
+/**
+ * How a model can be divided among ranks: what strategies do if they are not told otherwise. Paths of modules are
+ * patterns, in which `*` stands for one name.
+ */
+export interface ModelDivision {
+  /** The styles of tensor parallelism on this number of ranks, by modules, as `tensorParallel` takes them. */
+  readonly styles?: (ranks: number) => Readonly<Record<string, object>>;
+  /** The modules with which stages of a pipeline may begin. */
+  readonly stages?: readonly string[];
+  /** The modules whose parameters are gathered together if parameters are divided. */
+  readonly units?: readonly string[];
+  /**
+   * The weight of the loss of a microbatch in that of the batch, if the model returns its loss: a number or a scalar
+   * tensor, such as the number of labels. The inputs are those of a pass with the microbatch.
+   */
+  readonly lossWeight?: (...inputs: readonly unknown[]) => unknown;
 }
 
 /** What a plan says of one parameter. */

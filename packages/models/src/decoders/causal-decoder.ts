@@ -1,6 +1,13 @@
-import { ConfigError, type Linear, type Tensor } from '@shardwise/core/extend';
+import { ConfigError, type ModelDivision, type Tensor } from '@shardwise/core/extend';
+import {
+  colwiseParallel,
+  ownDraws,
+  rowwiseParallel,
+  sequenceParallel,
+} from '@shardwise/strategies';
 import { causalOutput } from '../layers/causal-output.ts';
 import { InitialValues } from '../layers/initial-values.ts';
+import type { LanguageModelHead } from '../layers/language-model-head.ts';
 import type { PretrainedConfig } from '../model/config-format.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 import {
@@ -8,6 +15,7 @@ import {
   PretrainedModel,
   type PretrainedOptions,
 } from '../model/pretrained-model.ts';
+import { causalDivision } from './causal-division.ts';
 import { DecoderModel, type DecoderSettings } from './decoder-model.ts';
 
 /** The settings of a decoder and of its head. */
@@ -26,8 +34,8 @@ export abstract class CausalDecoder<
 > extends PretrainedModel<Config> {
   override readonly baseModelPrefix = 'model';
   readonly model: DecoderModel;
-  readonly lmHead: Linear;
-  readonly #softcap: number | undefined;
+  readonly lmHead: LanguageModelHead;
+  readonly #settings: CausalDecoderSettings;
 
   protected constructor(
     kind: ModelKind<Config>,
@@ -41,18 +49,53 @@ export abstract class CausalDecoder<
     const { vocabSize, tieWordEmbeddings, initializerRange, attention } = settings;
     const values = new InitialValues(options, initializerRange);
     this.model = new DecoderModel(settings, values);
-    this.lmHead = values.head(
-      attention.hiddenSize,
-      vocabSize,
-      tieWordEmbeddings ? this.model.embedTokens : null,
-    );
-    this.#softcap = settings.logitSoftcap;
+    this.lmHead = values.head(attention.hiddenSize, vocabSize, {
+      tied: tieWordEmbeddings ? this.model.embedTokens : null,
+      softcap: settings.logitSoftcap,
+    });
+    this.#settings = settings;
   }
 
   /** Returns logits, or the mean loss if there are labels. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
   forward(inputIds: Tensor, call: ForwardCall = {}): Tensor {
-    const hidden = this.model.forward(inputIds, call);
-    return causalOutput(hidden, this.lmHead, call, this.#softcap);
+    return causalOutput(this.model.forward(inputIds, call), this.lmHead, call);
+  }
+
+  protected override attentionFeatures(): number {
+    const { layers, attention } = this.#settings;
+    return layers * attention.heads * attention.headWidth;
+  }
+
+  override division(): ModelDivision {
+    const { attention, vocabSize, experts } = this.#settings;
+    const { heads, keyHeads, headNorm } = attention;
+    return causalDivision({
+      layers: 'model.layers',
+      embedding: 'model.embed_tokens',
+      vocabSize,
+      styles: {
+        self_attn: ownDraws(),
+        'self_attn.q_proj': colwiseParallel({ heads: [heads] }),
+        'self_attn.k_proj': colwiseParallel({ heads: [keyHeads] }),
+        'self_attn.v_proj': colwiseParallel({ heads: [keyHeads] }),
+        'self_attn.o_proj': rowwiseParallel(),
+        // Each rank has other heads, to which it applies the same norm.
+        ...(headNorm === undefined
+          ? {}
+          : {
+              'self_attn.q_norm': sequenceParallel({ dim: 1 }),
+              'self_attn.k_norm': sequenceParallel({ dim: 1 }),
+            }),
+        // Experts are not cut: expertParallel() divides them.
+        ...(experts === undefined
+          ? {
+              'mlp.gate_proj': colwiseParallel(),
+              'mlp.up_proj': colwiseParallel(),
+              'mlp.down_proj': rowwiseParallel(),
+            }
+          : {}),
+      },
+    });
   }
 }
 

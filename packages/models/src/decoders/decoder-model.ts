@@ -34,7 +34,7 @@ export interface DecoderSettings {
 }
 
 /** A layer that computes each token by itself. */
-export interface FeedForward extends Module {
+interface FeedForward extends Module {
   /** Shape: x [B, T, C] -> [B, T, C]. */
   forward(x: Tensor): Tensor;
 }

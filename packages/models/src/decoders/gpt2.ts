@@ -1,23 +1,27 @@
 import {
+  ConfigError,
   Dropout,
   type Embedding,
   LayerNorm,
-  type Linear,
+  type ModelDivision,
   ModuleList,
   type Tensor,
 } from '@shardwise/core/extend';
+import { colwiseParallel, ownDraws, rowwiseParallel } from '@shardwise/strategies';
 import { z } from 'zod';
 import { activate, type ActivationName, activationNames } from '../layers/activations.ts';
 import { attention, intoHeads, joinHeads } from '../layers/attention.ts';
 import { causalOutput } from '../layers/causal-output.ts';
 import { Conv1D } from '../layers/conv1d.ts';
 import { InitialValues } from '../layers/initial-values.ts';
+import type { LanguageModelHead } from '../layers/language-model-head.ts';
 import { positionsOf } from '../layers/positions.ts';
 import * as rule from '../layers/schema.ts';
 import type { ConfigFormat, PretrainedConfig } from '../model/config-format.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-model.ts';
 import { StateModule } from '../model/state-module.ts';
+import { causalDivision } from './causal-division.ts';
 
 /** Hugging Face's GPT2Config. */
 export interface GPT2Config extends PretrainedConfig {
@@ -191,19 +195,53 @@ export class GPT2LMHeadModel extends PretrainedModel<GPT2Config> {
   static readonly format: ConfigFormat<GPT2Config> = format;
   override readonly baseModelPrefix = 'transformer';
   readonly transformer: GPT2Model;
-  readonly lmHead: Linear;
+  readonly lmHead: LanguageModelHead;
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<GPT2Config> = {}, options: PretrainedOptions = {}) {
     super(GPT2LMHeadModel, config);
-    const { nEmbd, vocabSize, tieWordEmbeddings, initializerRange } = this.config;
+    const { nEmbd, nHead, vocabSize, tieWordEmbeddings, initializerRange } = this.config;
+    if (nEmbd % nHead !== 0) throw oddHeads(nEmbd, nHead);
     const values = new InitialValues(options, initializerRange);
     this.transformer = new GPT2Model(this.config, values);
-    this.lmHead = values.head(nEmbd, vocabSize, tieWordEmbeddings ? this.transformer.wte : null);
+    const tied = tieWordEmbeddings ? this.transformer.wte : null;
+    this.lmHead = values.head(nEmbd, vocabSize, { tied });
   }
 
   /** Returns logits, or the mean loss if there are labels. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
   forward(inputIds: Tensor, call: ForwardCall = {}): Tensor {
     return causalOutput(this.transformer.forward(inputIds, call), this.lmHead, call);
   }
+
+  protected override attentionFeatures(): number {
+    const { nLayer, nEmbd } = this.config;
+    return nLayer * nEmbd;
+  }
+
+  override division(): ModelDivision {
+    const { nHead, vocabSize } = this.config;
+    return causalDivision({
+      layers: 'transformer.h',
+      embedding: 'transformer.wte',
+      vocabSize,
+      styles: {
+        attn: ownDraws(),
+        'attn.c_attn': colwiseParallel({ transposed: true, heads: [nHead, nHead, nHead] }),
+        'attn.c_proj': rowwiseParallel({ transposed: true }),
+        'mlp.c_fc': colwiseParallel({ transposed: true }),
+        'mlp.c_proj': rowwiseParallel({ transposed: true }),
+      },
+    });
+  }
+}
+
+function oddHeads(nEmbd: number, nHead: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `GPT2LMHeadModel with n_embd ${nEmbd} and n_head ${nHead}`,
+      found: 'heads that do not divide the channels',
+      todo: 'Make n_embd a multiple of n_head',
+    },
+    { nEmbd, nHead },
+  );
 }

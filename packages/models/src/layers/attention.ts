@@ -1,4 +1,12 @@
-import { arange, full, functional, type Tensor } from '@shardwise/core/extend';
+import {
+  arange,
+  ConfigError,
+  formatShape,
+  full,
+  functional,
+  ShapeError,
+  type Tensor,
+} from '@shardwise/core/extend';
 import type {
   AttentionSettings,
   CachedAttentionOptions,
@@ -60,6 +68,7 @@ function visibleKeys(
 ): Tensor | null {
   const [, , queries = 0] = query.shape;
   const [, , keys = 0] = key.shape;
+  requireMasks(key, attentionMask, documents);
   const parts: Tensor[] = [];
   // Places of queries and keys among the keys, as a column and a row.
   const own = arange(keys - queries, keys).reshape([queries, 1]);
@@ -73,6 +82,37 @@ function visibleKeys(
   }
   const [first, ...rest] = parts;
   return first === undefined ? null : rest.reduce((all, each) => all.logicalAnd(each), first);
+}
+
+/**
+ * Throws ShapeError for a mask that has not one number for each key, and ConfigError for documents of fewer tokens than
+ * there are keys, whose documents are then not known.
+ */
+function requireMasks(
+  { shape: [rows = 0, , keys = 0] }: Tensor,
+  attentionMask: Tensor | undefined,
+  documents: Tensor | undefined,
+): void {
+  const masked = attentionMask?.shape;
+  if (masked !== undefined && !(masked.length === 2 && masked[1] === keys)) {
+    throw new ShapeError(
+      {
+        asked: `an attentionMask of shape ${formatShape(masked)}`,
+        found: `${keys} keys`,
+        todo: `Use shape [${rows}, ${keys}]: 1 for each token that may be seen, also for those of a cache`,
+      },
+      { mask: masked, keys },
+    );
+  }
+  if (documents === undefined || documents.shape[1] === keys) return;
+  throw new ConfigError(
+    {
+      asked: `attention within documents of ${documents.shape[1] ?? 0} tokens`,
+      found: `${keys} keys: those of a cache have no document`,
+      todo: 'Leave the cache or the documents out',
+    },
+    { documents: documents.shape, keys },
+  );
 }
 
 /** Shape: documents [B, T] -> bool [B, 1, T, T]. */
@@ -103,11 +143,12 @@ function cappedAttention(
     .tanh()
     .mul(softcap)
     .reshape([batch, heads, length, -1]);
-  const masked =
+  // Scores are bounded, so this number hides keys in every dtype. Minus infinity would make NaN of a query that sees none.
+  const hidden = full([], -6e4, scores.dtype);
+  const weights =
     visible === null
-      ? scores
-      : visible.where(scores, full([], Number.NEGATIVE_INFINITY, scores.dtype));
-  const weights = masked.softmax();
+      ? scores.softmax()
+      : visible.where(visible.where(scores, hidden).softmax(), full([], 0, scores.dtype));
   const kept = dropout > 0 ? functional.dropout(weights, dropout) : weights;
   const result = kept.reshape([batch, groups, (heads / groups) * length, -1]).matmul(value);
   return result.reshape([batch, heads, length, -1]);

@@ -1,5 +1,6 @@
-import { concat, full, functional, type Linear, type Tensor } from '@shardwise/core/extend';
+import { concat, full, type Tensor } from '@shardwise/core/extend';
 import type { ForwardCall } from '../model/forward-call.ts';
+import type { LanguageModelHead } from './language-model-head.ts';
 import { isDocumentStart } from './positions.ts';
 
 /**
@@ -7,17 +8,18 @@ import { isDocumentStart } from './positions.ts';
  * first token of a document, which the last token of the one before it cannot know.
  * Shape: hidden [B, T, C], labels i32 [B, T] -> [B, T, V], or [].
  */
-export function causalOutput(
-  hidden: Tensor,
-  head: Linear,
-  call: ForwardCall,
-  softcap?: number,
-): Tensor {
-  const plain = head.forward(hidden);
-  const logits = softcap === undefined ? plain : plain.div(softcap).tanh().mul(softcap);
+export function causalOutput(hidden: Tensor, head: LanguageModelHead, call: ForwardCall): Tensor {
   return call.labels === undefined
-    ? logits
-    : functional.crossEntropy(logits, nextLabels(call.labels, call));
+    ? head.forward(hidden)
+    : head.forward(hidden, nextLabels(call.labels, call));
+}
+
+/** The number of tokens that count in the loss of a call, or of its rows if it has no labels. */
+export function causalLossWeight(inputIds: Tensor, call: ForwardCall = {}): Tensor | number {
+  const { labels } = call;
+  return labels === undefined
+    ? (inputIds.shape[0] ?? 0)
+    : nextLabels(labels, call).ne(-100).to('f32').sum();
 }
 
 /** The label of the token after each one. -100 where there is none. Shape: labels i32 [B, T] -> [B, T]. */

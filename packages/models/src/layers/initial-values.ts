@@ -1,4 +1,5 @@
 import {
+  checkOptions,
   defaultGenerator,
   elementCount,
   Embedding,
@@ -7,7 +8,8 @@ import {
   Parameter,
   type Shape,
 } from '@shardwise/core/extend';
-import type { PretrainedOptions } from '../model/pretrained-model.ts';
+import { LanguageModelHead } from './language-model-head.ts';
+import { pretrainedRules, type PretrainedOptions } from '../model/pretrained-model.ts';
 
 /**
  * Makes layers with the initial values of Hugging Face's models: normal weights, and biases of zeros. Without random
@@ -19,6 +21,7 @@ export class InitialValues {
 
   /** `std` is the `initializer_range` of the config. */
   constructor(options: PretrainedOptions, std: number) {
+    checkOptions('a model', options, pretrainedRules);
     const isRandom = options.initialValues !== 'zeros';
     this.#generator = isRandom ? (options.generator ?? defaultGenerator()) : null;
     this.#std = std;
@@ -46,12 +49,13 @@ export class InitialValues {
     return layer;
   }
 
-  /** The head of a language model, without bias. Its weight is that of `tied`, or its own if this is null. */
-  head(features: number, vocabSize: number, tied: Embedding | null): Linear {
-    if (tied === null) return this.linear(features, vocabSize, { bias: false });
-    const layer = new Linear(0, 0, { bias: false });
-    layer.weight = tied.weight;
-    return layer;
+  /** The head of a language model. Its weight is that of `tied`, or its own if this is null. */
+  head(
+    features: number,
+    vocabSize: number,
+    { tied, softcap }: { readonly tied: Embedding | null; readonly softcap?: number | undefined },
+  ): LanguageModelHead {
+    return new LanguageModelHead(tied?.weight ?? this.weight([vocabSize, features]), softcap);
   }
 
   /** Weight [numEmbeddings, embeddingDim]. The row `paddingIdx` is zeros and gets no gradient. */

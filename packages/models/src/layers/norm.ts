@@ -1,4 +1,4 @@
-import { Parameter, RMSNorm, type Tensor } from '@shardwise/core/extend';
+import { Parameter, type RMSNorm, type Tensor } from '@shardwise/core/extend';
 import { StateModule } from '../model/state-module.ts';
 
 /** A norm over the last dim with one weight for each feature. */

@@ -1,6 +1,16 @@
-import { ConfigError } from '@shardwise/core/extend';
-import { type ConfigReadOptions, configFromJson, type PretrainedConfig } from './config-format.ts';
-import type { ModelClass, PretrainedModel, PretrainedOptions } from './pretrained-model.ts';
+import { checkOptions, ConfigError, type OptionRules } from '@shardwise/core/extend';
+import {
+  type ConfigReadOptions,
+  configFromJson,
+  type PretrainedConfig,
+  readRules,
+} from './config-format.ts';
+import {
+  type ModelClass,
+  type PretrainedModel,
+  pretrainedRules,
+  type PretrainedOptions,
+} from './pretrained-model.ts';
 
 /** A class of models as `modelFromConfig` chooses it. */
 export interface Architecture<Model extends PretrainedModel = PretrainedModel> {
@@ -14,6 +24,8 @@ export interface Architecture<Model extends PretrainedModel = PretrainedModel> {
 
 /** Options of `modelFromConfig`. */
 export interface BuildOptions extends PretrainedOptions, ConfigReadOptions {}
+
+const buildRules: OptionRules<BuildOptions> = { ...pretrainedRules, ...readRules };
 
 /** Describes a class, for a list of architectures. */
 export function architecture<Config extends PretrainedConfig, Model extends PretrainedModel>(
@@ -38,6 +50,7 @@ export function modelFromConfig<Model extends PretrainedModel>(
   architectures: readonly Architecture<Model>[],
   options: BuildOptions = {},
 ): Model {
+  checkOptions('modelFromConfig', options, buildRules);
   const { model_type: modelType, architectures: names } = fieldsOf(json);
   const fitting = architectures.filter((each) => each.modelType === modelType);
   const named = new Set<unknown>(Array.isArray(names) ? names : []);

@@ -1,4 +1,10 @@
-import { ConfigError, describeValue } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  ConfigError,
+  describeValue,
+  option,
+  type OptionRules,
+} from '@shardwise/core/extend';
 import type { z } from 'zod';
 import { neutralKeys } from './neutral-keys.ts';
 import { stateName } from './state-module.ts';
@@ -27,6 +33,10 @@ export interface ConfigReadOptions {
   /** Keys of config.json that the class does not know and that may be ignored. Default: none. */
   readonly ignoredKeys?: readonly string[];
 }
+
+export const readRules: OptionRules<ConfigReadOptions> = {
+  ignoredKeys: option.listOf(option.text),
+};
 
 /** Objects whose keys are labels of the user, and no names of settings. */
 const labelTables: ReadonlySet<string> = new Set(['id2label', 'label2id']);
@@ -74,6 +84,7 @@ export function configFromJson<Config>(
   json: unknown,
   options: ConfigReadOptions = {},
 ): Config {
+  checkOptions('a config.json', options, readRules);
   const object = requireObject(json);
   const { model_type: modelType } = object;
   if (modelType !== format.modelType) throw wrongType(model, format.modelType, modelType);

@@ -1,4 +1,12 @@
-import type { Generator, Tensor } from '@shardwise/core/extend';
+import {
+  Embedding,
+  Generator,
+  MixtureOfExperts,
+  type Module,
+  option,
+  type OptionRules,
+  type Tensor,
+} from '@shardwise/core/extend';
 import type { ForwardCall } from './forward-call.ts';
 import {
   completeConfig,
@@ -16,6 +24,11 @@ export interface PretrainedOptions {
   /** `zeros` draws nothing, for a model whose weights are read from a file. Default: `random`. */
   readonly initialValues?: 'random' | 'zeros';
 }
+
+export const pretrainedRules: OptionRules<PretrainedOptions> = {
+  generator: option.instanceOf(Generator),
+  initialValues: option.oneOf('random', 'zeros'),
+};
 
 /** The class of a model with what it says of itself. */
 export interface ModelClass<Config extends PretrainedConfig, Model extends PretrainedModel> {
@@ -63,6 +76,23 @@ export abstract class PretrainedModel<
    */
   abstract forward(inputs: Tensor, call?: ForwardCall): Tensor;
 
+  /**
+   * The FLOPs of products for one token of a row of this length in a forward pass. Attention counts all tokens of the
+   * row, even if a mask hides some. A training step takes three times as many.
+   */
+  flopsPerToken(contextLength: number): number {
+    const products = this.namedModules().reduce(
+      (sum, [, module]) => sum + weightsPerToken(module),
+      0,
+    );
+    return 2 * products + 4 * contextLength * this.attentionFeatures();
+  }
+
+  /** The number of features of all heads of all layers that attend to the tokens of a row. Default: 0. */
+  protected attentionFeatures(): number {
+    return 0;
+  }
+
   /** The parameters that files have in parts. Default: none. */
   stackedTensors(): readonly StackedTensor[] {
     return [];
@@ -72,4 +102,16 @@ export abstract class PretrainedModel<
   configJson(): Record<string, unknown> {
     return configToJson(this.config, this);
   }
+}
+
+/** The number of weights of a module itself that multiply each token. */
+function weightsPerToken(module: Module): number {
+  if (module instanceof MixtureOfExperts) {
+    const { experts, gate } = module;
+    const all = experts.parameters().reduce((sum, { numel }) => sum + numel, 0);
+    return (all * (gate.k ?? 0)) / (experts.up.shape[0] ?? 1);
+  }
+  if (module instanceof Embedding) return 0;
+  const matrices = module.ownParameters().filter(([, { ndim }]) => ndim === 2);
+  return matrices.reduce((sum, [, { numel }]) => sum + numel, 0);
 }

@@ -8,7 +8,7 @@ import {
   type OptionRules,
   replicated,
   type Strategy,
-  type Tensor,
+  Tensor,
 } from '@shardwise/core/extend';
 import {
   checkComputePrecision,
@@ -77,7 +77,8 @@ export interface PipelineOptions {
   /**
    * The weight of the loss of a microbatch in the loss of the batch: `rows` if it is a mean over rows, `sum` if
    * it is a sum, or a function of the microbatch's inputs, such as the number of its tokens. A microbatch of weight 0
-   * adds nothing to the loss and to gradients. Default: `rows`.
+   * adds nothing to the loss and to gradients. Default: what a model that returns its loss says (Module.division), or
+   * `rows`.
    */
   readonly weight?: LossWeight;
   /**
@@ -156,13 +157,13 @@ export function pipeline(
   options: PipelineOptions & WithLoss = {},
 ): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
   checkOptions('pipeline', options, optionRules);
-  const { axis = 'pp', cut = 'parameters', weight = 'rows', loss, costs, rows, link } = options;
+  const { axis = 'pp', cut = 'parameters', weight, loss, costs, rows, link } = options;
   const { inputs = null, deferredBatchNorm = false } = options;
   requireCut(cut);
   if (link !== undefined) checkOptions('the link of a pipeline', link, linkRules);
   if (costs !== undefined) checkModelCosts(costs);
   else if (rows !== undefined) throw rowsWithoutCosts(rows);
-  requireWeight(weight);
+  if (weight !== undefined) requireWeight(weight);
   checkComputePrecision('pipeline', options.mixedPrecision);
   const ofPass = lossOfPass(loss, inputs);
   return {
@@ -194,7 +195,7 @@ export function pipeline(
                 .map(([path, stage]) => [path, schedule.rankOfStage[stage] ?? 0]),
             ),
             loss: ofPass,
-            weight,
+            weight: weight ?? weightOf(model, loss === undefined) ?? 'rows',
             ...(deferredBatchNorm ? { deferredBatchNorm } : {}),
             costs: predicted?.costs ?? (link === undefined ? {} : { link }),
             ...(predicted === null ? {} : { edges: predicted.edges }),
@@ -330,6 +331,16 @@ function named(
 function usualStages(schedule: ScheduleName | Schedule, ranks: number): number {
   if (typeof schedule !== 'string') return schedule.stages;
   return ranks * (isScheduleName(schedule) ? usualStagesPerRank(schedule) : 1);
+}
+
+/** Returns the weight that a model gives to the losses that it returns. */
+function weightOf({ division }: ModelSpec, returnsLoss: boolean): LossWeight | undefined {
+  const weight = division?.lossWeight;
+  if (weight === undefined || !returnsLoss) return undefined;
+  return (...inputs) => {
+    const own = weight(...inputs);
+    return own instanceof Tensor || typeof own === 'number' ? own : Number.NaN;
+  };
 }
 
 function requireCut(cut: unknown): void {

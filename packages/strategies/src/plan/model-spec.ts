@@ -7,11 +7,15 @@ import type {
 } from '@shardwise/core/extend';
 
 /** Returns the description of a model, as this rank has it, from which strategies make plans. */
-export function modelSpec(model: Module): Required<ModelSpec> {
+export function modelSpec(
+  model: Module,
+): Required<Omit<ModelSpec, 'division'>> & Pick<ModelSpec, 'division'> {
+  const division = model.division?.();
   return {
     parameters: parameterSpecs(model),
     buffers: bufferSpecs(model),
     modules: model.namedModules().map(([path]) => path),
+    ...(division === undefined ? {} : { division }),
   };
 }
 

@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/extend';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { shardingPlan } from './sharding-plan.ts';
-import { byLayer, type UnitOf } from './units/unit-names.ts';
+import { byLayer, type UnitOf, unitsOfModel } from './units/unit-names.ts';
 
 /** Options of `fsdp`. */
 export interface FullyShardedDataParallelOptions {
@@ -23,7 +23,10 @@ export interface FullyShardedDataParallelOptions {
    * whole model, because the backward pass needs its last layers at once.
    */
   readonly reshardAfterForward?: boolean | number;
-  /** Which parameters are gathered together. Default: those of each member of the outermost lists of modules. */
+  /**
+   * Which parameters are gathered together. Default: those of the units that the model names (Module.division), or of
+   * each member of the outermost lists of modules.
+   */
   readonly unitOf?: UnitOf;
   /** The number of units that are gathered before they are used, in the forward and backward pass. Default: 1. */
   readonly prefetch?: number;
@@ -68,7 +71,7 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
 export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   checkOptions('fsdp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const { unitOf = byLayer, reshardAfterForward, replicas, pages } = options;
+  const { unitOf, reshardAfterForward, replicas, pages } = options;
   const { axis = 'dp', prefetch = 1, mixedPrecision, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   if (axis === replicas) throw sameAxes(axis);
@@ -82,7 +85,7 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
         replicas,
         sharded: 'parameters',
         rule: 'rows',
-        unitOf,
+        unitOf: unitOf ?? unitsOfModel(model) ?? byLayer,
         reshardAfterForward: (unit) => reshardAfterForward ?? unit !== '',
         prefetch,
         pages,

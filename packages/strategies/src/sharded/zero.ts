@@ -8,7 +8,7 @@ import {
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { type ShardingOptions, shardingPlan } from './sharding-plan.ts';
-import { byLayer, oneUnit, type UnitOf } from './units/unit-names.ts';
+import { byLayer, oneUnit, type UnitOf, unitsOfModel } from './units/unit-names.ts';
 
 /** The states that the ranks divide. 1: optimizer states. 2: gradients as well. 3: parameters as well. */
 export type ZeroStage = 1 | 2 | 3;
@@ -24,7 +24,8 @@ export interface ZeroOptions {
    */
   readonly bucketBytes?: number;
   /**
-   * Stage 3: which parameters are gathered together. Default: those of each member of the outermost lists of modules.
+   * Stage 3: which parameters are gathered together. Default: those of the units that the model names (Module.division), or
+   * of each member of the outermost lists of modules.
    */
   readonly unitOf?: UnitOf;
   /** Stage 3: the number of units that are gathered before they are used. Default: 1. */
@@ -71,7 +72,7 @@ const shardedAt = {
 export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const { stage, axis = 'dp', unitOf = byLayer, prefetch = 1, mixedPrecision } = options;
+  const { stage, axis = 'dp', unitOf, prefetch = 1, mixedPrecision } = options;
   const { bucketBytes = GRADIENT_BUCKET_BYTES, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   const strategy = `zero-${stage}`;
@@ -84,7 +85,9 @@ export function zero(options: ZeroOptions): Strategy {
         axis,
         sharded: shardedAt[stage],
         rule: 'flat',
-        ...(stage === 3 ? unitOptions(unitOf) : bucketOptions(model.parameters, bucketBytes)),
+        ...(stage === 3
+          ? unitOptions(unitOf ?? unitsOfModel(model) ?? byLayer)
+          : bucketOptions(model.parameters, bucketBytes)),
         prefetch,
         mixedPrecision,
         broadcastBuffers,

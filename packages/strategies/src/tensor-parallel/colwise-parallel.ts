@@ -1,8 +1,8 @@
-import { checkOptions, Linear, lowered, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions, lowered, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
-import { requireModule, requireParameter } from './module-spec.ts';
+import { requireLinear, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
@@ -19,6 +19,8 @@ export interface ColwiseParallelOptions extends GatherAgainOptions {
    * for queries, keys and values. Each rank has its share of each section, in whole heads.
    */
   readonly heads?: readonly number[];
+  /** Whether the weight is [in, out], as that of GPT-2's Conv1D, and not [out, in]. Default: false. */
+  readonly transposed?: boolean;
 }
 
 const colwiseParallelRules: OptionRules<ColwiseParallelOptions> = {
@@ -26,6 +28,7 @@ const colwiseParallelRules: OptionRules<ColwiseParallelOptions> = {
   input: activationRule,
   output: activationRule,
   heads: option.listOf(option.count),
+  transposed: option.flag,
 };
 
 const name = 'colwiseParallel';
@@ -37,6 +40,7 @@ const name = 'colwiseParallel';
 export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelStyle {
   checkOptions('colwiseParallel', options, colwiseParallelRules);
   const { input = 'invariant', output = shard(-1), heads, gatherAgain = false } = options;
+  const { transposed = false } = options;
   return {
     name,
     shardings(module, size) {
@@ -48,7 +52,7 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
           evenSharding({
             name: parameter.name,
             shape: parameter.shape,
-            dim: 0,
+            dim: transposed && parameter === weight ? 1 : 0,
             size,
             ...(heads === undefined ? {} : { heads }),
           }),
@@ -58,7 +62,7 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
     collectives(module, tokens) {
       const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
       const { productDtype: dtype = own } = module;
-      const [features = 0, inputs = 0] = shape;
+      const [features = 0, inputs = 0] = transposed ? shape.toReversed() : shape;
       return [
         ...activationCollectives({
           module: module.path,
@@ -78,10 +82,10 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
       ];
     },
     check(module, path) {
-      requireModule(module, Linear, path, name);
+      requireLinear(module, path, name, transposed);
     },
     install(module, { axis }, path) {
-      const linear = requireModule(module, Linear, path, name);
+      const linear = requireLinear(module, path, name, transposed);
       wrapMethod(linear, 'forward', ([x], forward) => {
         const multiply = (): unknown =>
           forward([redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate')]);

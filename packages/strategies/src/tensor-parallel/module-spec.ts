@@ -1,4 +1,11 @@
-import { formatShape, LayoutError, type Module, type ParameterSpec } from '@shardwise/core/extend';
+import {
+  formatShape,
+  LayoutError,
+  Linear,
+  type Module,
+  Parameter,
+  type ParameterSpec,
+} from '@shardwise/core/extend';
 import type { ModuleSpec } from './parallel-style.ts';
 
 /**
@@ -49,4 +56,35 @@ export function requireModule<M extends Module>(
     },
     { path, style, kind: module.constructor.name },
   );
+}
+
+/** A module that computes a product with a weight, and may add a bias. */
+export type LinearModule = Module & { readonly weight: Parameter; readonly bias: Parameter | null };
+
+/**
+ * Throws LayoutError if the module is not a Linear. One whose weight is transposed is any module with a weight and a
+ * bias.
+ */
+export function requireLinear(
+  module: Module,
+  path: string,
+  style: string,
+  transposed: boolean,
+): LinearModule {
+  if (!transposed) return requireModule(module, Linear, path, style);
+  if (isLinear(module)) return module;
+  throw new LayoutError(
+    {
+      asked: `${style}({ transposed: true }) of the module '${path}'`,
+      found: `a ${module.constructor.name} without a weight and a bias`,
+      todo: 'Use a style for modules of this kind',
+    },
+    { path, style, kind: module.constructor.name },
+  );
+}
+
+function isLinear(module: Module): module is LinearModule {
+  if (!('weight' in module && 'bias' in module)) return false;
+  const { weight, bias } = module;
+  return weight instanceof Parameter && (bias === null || bias instanceof Parameter);
 }

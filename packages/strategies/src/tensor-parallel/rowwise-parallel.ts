@@ -1,14 +1,14 @@
 import {
   checkOptions,
   functional,
-  Linear,
   lowered,
+  option,
   type OptionRules,
   reinterpret,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
-import { requireModule, requireParameter } from './module-spec.ts';
+import { requireLinear, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import {
@@ -29,11 +29,14 @@ export interface RowwiseParallelOptions {
    * by a reduce-scatter.
    */
   readonly output?: Exclude<ActivationLayout, 'partial'>;
+  /** Whether the weight is [in, out], as that of GPT-2's Conv1D, and not [out, in]. Default: false. */
+  readonly transposed?: boolean;
 }
 
 const rowwiseParallelRules: OptionRules<RowwiseParallelOptions> = {
   input: activationRule,
   output: unsummedRule,
+  transposed: option.flag,
 };
 
 const name = 'rowwiseParallel';
@@ -45,19 +48,22 @@ const name = 'rowwiseParallel';
  */
 export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelStyle {
   checkOptions('rowwiseParallel', options, rowwiseParallelRules);
-  const { input = shard(-1), output = 'invariant' } = options;
+  const { input = shard(-1), output = 'invariant', transposed = false } = options;
   return {
     name,
     shardings(module, size) {
       const weight = requireParameter(module, 'weight', 2, name);
       return new Map([
-        ['weight', evenSharding({ name: weight.name, shape: weight.shape, dim: 1, size })],
+        [
+          'weight',
+          evenSharding({ name: weight.name, shape: weight.shape, dim: transposed ? 0 : 1, size }),
+        ],
       ]);
     },
     collectives(module, tokens) {
       const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
       const { productDtype: dtype = own } = module;
-      const [features = 0, inputs = 0] = shape;
+      const [features = 0, inputs = 0] = transposed ? shape.toReversed() : shape;
       const bias = module.parameters.get('bias');
       return [
         ...activationCollectives({
@@ -78,13 +84,14 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       ];
     },
     check(module, path) {
-      requireModule(module, Linear, path, name);
+      requireLinear(module, path, name, transposed);
     },
     install(module, { axis }, path) {
-      const linear = requireModule(module, Linear, path, name);
+      const linear = requireLinear(module, path, name, transposed);
       wrapMethod(linear, 'forward', ([x]) => {
         const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
-        const product = functional.linear(own, linear.weight);
+        const { weight } = linear;
+        const product = transposed ? own.matmul(weight) : functional.linear(own, weight);
         const sum = redistributeOver(product, axis, 'partial', output);
         const { bias } = linear;
         if (bias === null) return sum;

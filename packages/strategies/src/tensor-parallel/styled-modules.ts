@@ -1,5 +1,6 @@
 import { LayoutError, type ModelSpec, type ParameterSpec } from '@shardwise/core/extend';
 import { type DimSharding, sameAxisLayout } from '../layout/axis-layout.ts';
+import { matchesModule } from '../plan/matches-module.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 
 /** Styles by patterns for paths of modules. */
@@ -68,20 +69,4 @@ function moduleSpecs({ parameters, modules = [] }: ModelSpec): readonly ModuleSp
 
 function describe({ shard, sections }: DimSharding): string {
   return `dim ${shard}${sections === undefined ? '' : ` in sections of ${sections.join(', ')}`}`;
-}
-
-/**
- * Returns whether a pattern matches the path of a module. `*` stands for anything within one name, `**` for any number
- * of names. `blocks.*.up` matches the `up` of every member of `blocks`.
- */
-export function matchesModule(pattern: string, path: string): boolean {
-  const source = pattern
-    .split('.')
-    .map((part) =>
-      part === '**'
-        ? '(?:[^.]+(?:\\.[^.]+)*)?'
-        : part.replaceAll(/[$()+?[\\\]^{|}]/g, '\\$&').replaceAll('*', '[^.]*'),
-    )
-    .join('\\.');
-  return new RegExp(`^${source}$`).test(path);
 }

@@ -14,11 +14,12 @@ import {
   plannedPrecision,
 } from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axes.ts';
+import { matchesModule } from '../plan/matches-module.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { runLayer } from './run-layer.ts';
 import { shardLayers } from './shard-layers.ts';
-import { matchesModule, shardingsOf, styledModules, type StylePlan } from './styled-modules.ts';
+import { shardingsOf, styledModules, type StylePlan } from './styled-modules.ts';
 
 /** Options of `tensorParallel`. */
 export interface TensorParallelOptions {
@@ -39,7 +40,7 @@ const optionRules: OptionRules<TensorParallelOptions> = {
 const stylesRules = { styles: option.required(option.object<StylePlan>('styles by module')) };
 
 /** Throws ConfigError for what is no style, such as the function that makes one. */
-function checkStyles(styles: StylePlan): void {
+function checkStyles(styles: Readonly<Record<string, object>>): asserts styles is StylePlan {
   const style: RequiredRule<ParallelStyle> = option.required({
     fits: (value): value is ParallelStyle =>
       typeof value === 'object' && value !== null && 'install' in value,
@@ -51,17 +52,20 @@ function checkStyles(styles: StylePlan): void {
 
 /**
  * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy. Like PyTorch's
- * parallelize_module, it takes a style for each module that a pattern matches. Between styled modules,
- * activations are the same on all ranks of the axis, unless the styles say otherwise.
+ * parallelize_module, it takes a style for each module that a pattern matches. Without styles, it takes those that the
+ * model gives (Module.division). Between styled modules, activations are the same on all ranks of the axis, unless the
+ * styles say otherwise.
  *
  *     tensorParallel({ 'blocks.*.up': colwiseParallel(), 'blocks.*.down': rowwiseParallel() })
  *
  * When it is applied, all ranks of the axis get rank 0's parameters, buffers and keys of random numbers.
  */
-export function tensorParallel(styles: StylePlan, options: TensorParallelOptions = {}): Strategy {
+export function tensorParallel(styles?: StylePlan, options: TensorParallelOptions = {}): Strategy {
   checkOptions('tensorParallel', options, optionRules);
-  checkOptions('tensorParallel', { styles }, stylesRules);
-  checkStyles(styles);
+  if (styles !== undefined) {
+    checkOptions('tensorParallel', { styles }, stylesRules);
+    checkStyles(styles);
+  }
   checkComputePrecision('tensorParallel', options.mixedPrecision);
   const { axis = 'tp', tokens = 1 } = options;
   return {
@@ -69,8 +73,9 @@ export function tensorParallel(styles: StylePlan, options: TensorParallelOptions
     name: 'tensor-parallel',
     plan(model, axes): ModelPlan {
       const size = requireAxis('tensor parallelism', axes, axis);
-      requireModules(model, styles);
-      const shardings = shardingsOf(styles, model, size);
+      const used = styles ?? stylesOf(model, size);
+      requireModules(model, used);
+      const shardings = shardingsOf(used, model, size);
       return {
         strategy: 'tensor-parallel',
         axes,
@@ -82,7 +87,7 @@ export function tensorParallel(styles: StylePlan, options: TensorParallelOptions
         }),
         steps: [
           new Step(shardLayers, { axis }),
-          ...styledModules(styles, model).map(({ module: { path, parameters }, style }) => {
+          ...styledModules(used, model).map(({ module: { path, parameters }, style }) => {
             const names = [...parameters].map(([own, { name }]) => [own, name] as const);
             return new Step(runLayer, {
               axis,
@@ -97,6 +102,20 @@ export function tensorParallel(styles: StylePlan, options: TensorParallelOptions
       };
     },
   };
+}
+
+/** Returns the styles that a model gives. Throws LayoutError if it gives none. */
+function stylesOf({ division }: ModelSpec, ranks: number): StylePlan {
+  const styles = division?.styles?.(ranks);
+  if (styles === undefined) {
+    throw new LayoutError({
+      asked: 'tensorParallel() without styles',
+      found: 'a model whose modules say nothing of their division',
+      todo: "Give styles by module: tensorParallel({ 'blocks.*.up': colwiseParallel() }), or give the model a method division()",
+    });
+  }
+  checkStyles(styles);
+  return styles;
 }
 
 /** Throws LayoutError for a pattern that matches no module. */

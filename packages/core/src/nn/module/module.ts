@@ -3,6 +3,7 @@ import { requireDTypeName } from '../../dtype-name.ts';
 import { inspecting } from '../../print/inspect.ts';
 import type { DType } from '../../spec/dtype.ts';
 import { ConfigError } from '../../spec/errors.ts';
+import type { ModelDivision } from '../../spec/strategy.ts';
 import { brandMember } from '../../member-brand.ts';
 import { checkCalls } from '../../tensor/check-calls.ts';
 import type { FullBackwardHook } from './backward-hooks.ts';
@@ -72,6 +73,9 @@ export abstract class Module {
   eval(): this {
     return this.train(false);
   }
+
+  /** How strategies divide the module among ranks if they are not told otherwise. Default: it does not say. */
+  division?(): ModelDivision;
 
   /** The modules that are members of this module itself. */
   namedChildren(): Named<Module>[] {

@@ -1,4 +1,5 @@
 import { LayoutError, type ModelSpec } from '@shardwise/core/extend';
+import { matchesModule } from '../../plan/matches-module.ts';
 
 /**
  * Returns the stage that has each parameter: the number of cuts that stand before its module in the tree of modules, or
@@ -90,9 +91,14 @@ function splitError(path: string, found: string, todo: string): LayoutError {
 }
 
 /**
- * Returns the chain of a model's modules at which stages may begin: its children, where a list stands for its members.
+ * Returns the chain of a model's modules at which stages may begin: those that it names itself, or its children, where a
+ * list stands for its members.
  */
 export function modulesInRow(model: ModelSpec): readonly string[] {
+  const stages = model.division?.stages;
+  if (stages !== undefined) {
+    return modulePaths(model).filter((path) => stages.some((each) => matchesModule(each, path)));
+  }
   const byParent = Map.groupBy(
     modulePaths(model).filter((path) => path !== ''),
     (path) => (path.includes('.') ? path.slice(0, path.lastIndexOf('.')) : ''),

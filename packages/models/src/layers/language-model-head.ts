@@ -1,0 +1,27 @@
+import { functional, Linear, type Parameter, type Tensor } from '@shardwise/core/extend';
+
+/** The head of a language model: a Linear without bias that returns logits, or the loss of labels. Weight [V, C]. */
+export class LanguageModelHead extends Linear {
+  /** Logits s are bounded by this number c, as c tanh(s / c). Null: they are not. */
+  readonly softcap: number | null;
+
+  constructor(weight: Parameter, softcap: number | null = null) {
+    super(0, 0, { bias: false });
+    this.weight = weight;
+    this.softcap = softcap;
+  }
+
+  /**
+   * Returns logits, or with labels their mean cross-entropy, for which logits are never there as a whole. Labels of -100
+   * do not count. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V], or [].
+   */
+  override forward(x: Tensor, labels?: Tensor): Tensor {
+    const { softcap } = this;
+    if (labels !== undefined) {
+      const options = softcap === null ? {} : { softcap };
+      return functional.linearCrossEntropy(x, this.weight, labels, options);
+    }
+    const logits = super.forward(x);
+    return softcap === null ? logits : logits.div(softcap).tanh().mul(softcap);
+  }
+}

@@ -1,0 +1,113 @@
+import {
+  allGather,
+  allReduce,
+  indicesInRange,
+  LayoutError,
+  linearLogSumExp,
+  lowered,
+  type Module,
+  noGrad,
+  reinterpret,
+  stack,
+  Tensor,
+} from '@shardwise/core/extend';
+import {
+  activationCollectives,
+  type AxisPlace,
+  colwiseParallel,
+  type ParallelStyle,
+  redistributeOver,
+  shard,
+  wrapMethod,
+} from '@shardwise/strategies';
+import { LanguageModelHead } from './language-model-head.ts';
+
+/**
+ * A LanguageModelHead of which each rank has a part of the vocabulary. Logits are gathered, but not for a loss: ranks
+ * then exchange two numbers for each token. Planning throws LayoutError for a vocabulary that the ranks do not divide.
+ */
+export function vocabParallelHead(): ParallelStyle {
+  const gathered = colwiseParallel({ output: 'invariant' });
+  return {
+    name: 'vocabParallelHead',
+    shardings: (module, size) => gathered.shardings(module, size),
+    collectives(module, tokens) {
+      const { shape = [], dtype = 'f32' } = module.parameters.get('weight') ?? {};
+      return activationCollectives({
+        module: module.path,
+        from: 'invariant',
+        to: 'replicate',
+        elements: tokens * (shape[1] ?? 0),
+        dtype: module.productDtype ?? dtype,
+      });
+    },
+    check: (module, path) => {
+      requireHead(module, path);
+    },
+    install(module, place, path) {
+      const head = requireHead(module, path);
+      wrapMethod(head, 'forward', ([x, labels], forward) => {
+        const input = redistributeOver(
+          lowered(tensorOf(x, path)),
+          place.axis,
+          'invariant',
+          'replicate',
+        );
+        if (labels !== undefined) return lossOf(head, input, tensorOf(labels, path), place);
+        const logits = tensorOf(forward([input]), path);
+        return redistributeOver(logits, place.axis, shard(-1), 'invariant');
+      });
+    },
+  };
+}
+
+/**
+ * The mean cross-entropy. The ranks exchange a maximum for each token, and one message with a sum of exponentials and the
+ * label's logit. Shape: x [B, T, C], labels i32 [B, T] -> [].
+ */
+function lossOf(
+  { weight, softcap }: LanguageModelHead,
+  x: Tensor,
+  labels: Tensor,
+  { axis, size, rank }: AxisPlace,
+): Tensor {
+  const flat = labels.flatten();
+  const ignored = flat.eq(-100);
+  const [vocabulary = 0] = weight.shape;
+  // A label that no rank's part contains would go unnoticed later.
+  const classes = indicesInRange(ignored.where(0, flat), vocabulary * size, 'vocabParallelHead');
+  const own = reinterpret(classes, axis, 'invariant', 'replicate').sub(rank * vocabulary);
+  const options = softcap === null ? {} : { softcap };
+  const { logSumExp, chosen } = linearLogSumExp(x, weight, own, options);
+  const largest = noGrad(() =>
+    allGather(logSumExp.unsqueeze(0), axis, 0).max(0).reshape(logSumExp.shape),
+  );
+  const parts = stack([logSumExp.sub(largest).exp(), chosen]);
+  const sums = allReduce(parts, axis, { to: 'invariant' });
+  const losses = sums.select(0, 0).log().add(largest).sub(sums.select(0, 1));
+  return ignored.where(0, losses).sum().div(ignored.logicalNot().sum());
+}
+
+function tensorOf(value: unknown, path: string): Tensor {
+  if (value instanceof Tensor) return value;
+  throw new LayoutError(
+    {
+      asked: `tensor parallelism of ${path}`,
+      found: `a value of type ${typeof value}`,
+      todo: 'Call it with tensors',
+    },
+    { path },
+  );
+}
+
+function requireHead(module: Module, path: string): LanguageModelHead {
+  if (module instanceof LanguageModelHead) return module;
+  throw new LayoutError(
+    {
+      asked: `vocabParallelHead() of the module '${path}'`,
+      found: `a ${module.constructor.name}`,
+      todo: 'Use it for the head of a model of this package',
+    },
+    { path, kind: module.constructor.name },
+  );
+}

@@ -1,0 +1,48 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
+import { fromData, LineMesh, optim, setRank } from '@shardwise/core';
+import { LlamaForCausalLM } from '@shardwise/models';
+import { memory } from '@shardwise/strategies';
+import { expect, test } from 'vitest';
+
+const TOKENS = 512;
+const CHANNELS = 16;
+const TILE_BYTES = TOKENS * 8192 * 4;
+
+/** The bytes of a training step at its peak beside those of the parameters, their gradients and their states. */
+async function peakOf(vocabSize: number): Promise<number> {
+  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
+  setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
+  const model = new LlamaForCausalLM({
+    vocabSize,
+    hiddenSize: CHANNELS,
+    intermediateSize: CHANNELS,
+    numHiddenLayers: 1,
+    numAttentionHeads: 2,
+  });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 1e-3 });
+  for (let step = 0; step < 2; step++) {
+    const ids = fromData(
+      Int32Array.from({ length: TOKENS }, (_, i) => (i * 7919) % vocabSize),
+      [1, TOKENS],
+      'i32',
+    );
+    optimizer.zeroGrad();
+    const loss = model.forward(ids, { labels: ids });
+    loss.backward();
+    await optimizer.step();
+    await loss.item();
+  }
+  const { peakBytes, parameterBytes, gradientBytes } = memory({ model, optimizer });
+  group.close();
+  return (peakBytes ?? NaN) - parameterBytes - gradientBytes;
+}
+
+test('A step with 128k words takes two tiles of logits more than one with few words, and the gradient of the head once more.', async () => {
+  const vocabSize = 131072;
+  const gradientBytes = vocabSize * CHANNELS * 4;
+  const [few, many] = [await peakOf(1024), await peakOf(vocabSize)];
+  // Whole logits and their gradient would be 32 tiles.
+  expect(many - few).toBeGreaterThan(TILE_BYTES);
+  expect(many - few).toBeLessThan(2.1 * TILE_BYTES + gradientBytes);
+});
