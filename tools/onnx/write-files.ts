@@ -8,7 +8,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import { fromData, LineMesh, nn, setRank, type Tensor } from '@shardwise/core';
+import { fromData, LineMesh, nn, setRank, Tensor } from '@shardwise/core';
 import { Gemma2ForCausalLM, GPT2LMHeadModel, LlamaForCausalLM } from '@shardwise/models';
 import { saveOnnx, type SaveOnnxOptions } from '@shardwise/models/node';
 
@@ -86,7 +86,7 @@ async function write(
   const runs = [];
   for (const input of inputs) {
     const output = model.forward(input);
-    const outputs = 'shape' in output ? [output] : Object.values(output);
+    const outputs = output instanceof Tensor ? [output] : Object.values(output);
     const read = async (tensor: Tensor) => ({
       shape: tensor.shape,
       values: Array.from(await tensor.data(), Number),

@@ -32,5 +32,5 @@ export { StateModule, stateName } from './model/state-module.ts';
 export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
 export { exportOnnx, type OnnxOptions } from './onnx/export-onnx.ts';
-export type { DynamicAxes, DynamicAxis } from './onnx/dynamic-axes.ts';
+export type { DynamicAxes, DynamicAxis, NamedAxis } from './onnx/dynamic-axes.ts';
 export type { ExportableModule } from './onnx/traces.ts';

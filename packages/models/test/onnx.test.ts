@@ -277,8 +277,14 @@ describe('an error', () => {
     const model = new Perceptron();
     const axes = { nothing: { 0: 'batch' } };
     await expect(exportOnnx(model, [waves([4, 3])], { dynamicAxes: axes })).rejects.toThrow(
+      'nothing',
+    );
+    const dims = { features: { 2: 'batch' } };
+    await expect(exportOnnx(model, [waves([4, 3])], { dynamicAxes: dims })).rejects.toThrow(
       'features [4, 3]',
     );
+    const sizes = { features: { 0: { name: 'batch', min: 0 } } };
+    await expect(exportOnnx(model, [waves([4, 3])], { dynamicAxes: sizes })).rejects.toThrow('min');
     await expect(
       exportOnnx(model, [waves([4, 3])], { inputNames: ['fc', 'other'] }),
     ).rejects.toThrow(ConfigError);

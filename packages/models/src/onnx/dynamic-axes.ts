@@ -1,19 +1,35 @@
-import { ConfigError, formatShape, type Shape, type SizeSymbol } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  ConfigError,
+  describeValue,
+  formatShape,
+  option,
+  type OptionRules,
+  type Shape,
+  type SizeSymbol,
+} from '@shardwise/core/extend';
 import type { SampleInput } from './sample.ts';
 
-/** A size that a run of the file may choose: its name, or the name and the sizes for which the file is made. */
-export type DynamicAxis =
-  | string
-  | {
-      readonly name: string;
-      /** The smallest size for which the model is checked to compute in the same way. Default: 2. */
-      readonly min?: number;
-      /**
-       * The largest such size. With a larger one, a run of the file fails. Default: the model is checked up to 65,536, and
-       * a run may have any size.
-       */
-      readonly max?: number;
-    };
+/** A size that a run of the file may choose, and the sizes for which the file is made. */
+export interface NamedAxis {
+  readonly name: string;
+  /** The smallest size for which the model is checked to compute in the same way. Default: 2. */
+  readonly min?: number;
+  /**
+   * The largest such size. With a larger one, a run of the file fails. Default: the model is checked up to 65,536, and
+   * a run may have any size.
+   */
+  readonly max?: number;
+}
+
+/** A size that a run of the file may choose: its name, or the name and limits. */
+export type DynamicAxis = string | NamedAxis;
+
+const axisRules: OptionRules<NamedAxis> = {
+  name: option.required(option.nonEmptyText),
+  min: option.integer(1),
+  max: option.integer(1),
+};
 
 /** For each input, its dims of any size. Dims of one name have the same size. */
 export type DynamicAxes = Readonly<Record<string, Readonly<Record<number, DynamicAxis>>>>;
@@ -46,23 +62,26 @@ export function sizeAxes(
   const axes = new Map<string, SizeAxis>();
   for (const [name, dims] of Object.entries(dynamicAxes ?? usualAxes(inputs, positions))) {
     const input = inputs.findIndex((each) => each.name === name);
+    if (input < 0 || typeof dims !== 'object' || dims === null) {
+      throw noSuchDim(describeValue(dims), name, inputs);
+    }
     const shape = inputs[input]?.tensor.shape ?? [];
     for (const [key, given] of Object.entries(dims)) {
       const dim = Number(key);
-      const axis: Exclude<DynamicAxis, string> =
-        typeof given === 'string' ? { name: given } : given;
+      const axis: NamedAxis = typeof given === 'string' ? { name: given } : given;
+      checkOptions(`dynamicAxes of ${name}`, axis, axisRules);
       const seen = shape[dim];
-      if (seen === undefined) throw noSuchDim(name, dim, inputs);
+      if (seen === undefined) throw noSuchDim(key, name, inputs);
       const known = axes.get(axis.name);
       if (known !== undefined && known.seen !== seen) throw unequal(axis.name, known.seen, seen);
       const { min = known?.min ?? 2, max = known?.max ?? Math.max(ANY_SIZE, seen) } = axis;
       const isLimited = axis.max !== undefined || (known?.isLimited ?? false);
-      if (!Number.isInteger(min) || !Number.isInteger(max) || min < 1 || max < min) {
+      if (max < min) {
         throw new ConfigError(
           {
             asked: `an ONNX file for ${axis.name} from ${min} to ${max}`,
             found: `the sample has ${seen}`,
-            todo: 'Give whole numbers with 1 <= min <= max',
+            todo: 'Let min be at most max',
           },
           { axis: axis.name, min, max },
         );
@@ -108,13 +127,13 @@ function usualAxes(inputs: readonly SampleInput[], positions: number | undefined
   return Object.fromEntries(inputs.map(({ name, tensor }) => [name, axesOf(tensor)]));
 }
 
-function noSuchDim(name: string, dim: number, inputs: readonly SampleInput[]): ConfigError {
+function noSuchDim(dim: string, name: string, inputs: readonly SampleInput[]): ConfigError {
   const found = inputs.map((each) => `${each.name} ${formatShape(each.tensor.shape)}`).join(', ');
   return new ConfigError(
     {
-      asked: `an ONNX file in which dim ${dim} of ${name} may have any size`,
+      asked: `dynamicAxes with ${dim} of ${name}`,
       found: `the inputs ${found}`,
-      todo: 'Name dims that the sample has',
+      todo: 'Give an object of dims for inputs that the sample has, such as { 0: "batch" }',
     },
     { input: name, dim },
   );

@@ -13,6 +13,7 @@ import {
   elementCount,
   type Module,
   option,
+  type OptionRules,
   type Tensor,
 } from '@shardwise/core/extend';
 import { PretrainedModel } from '../model/pretrained-model.ts';
@@ -39,7 +40,15 @@ export interface OnnxOptions {
   readonly integers?: 'i32' | 'i64';
 }
 
-/** The first bytes of a file that do not fit a message of the protobuf format. */
+/** The rules of the options. */
+export const onnxRules: OptionRules<OnnxOptions> = {
+  inputNames: option.listOf(option.nonEmptyText),
+  outputNames: option.listOf(option.nonEmptyText),
+  dynamicAxes: option.object(),
+  integers: option.oneOf('i32', 'i64'),
+};
+
+/** The most bytes of weights in one file. A message of the protobuf format is smaller than 2 GiB. */
 export const MAX_BYTES: number = 2 ** 31 - 2 ** 20;
 
 /**
@@ -54,6 +63,7 @@ export async function exportOnnx<Inputs extends readonly unknown[]>(
   sample: Inputs,
   options: OnnxOptions = {},
 ): Promise<Uint8Array> {
+  checkOptions('exportOnnx', options, onnxRules);
   const { graph, weights, byteLength } = await onnxModel(model, sample, options);
   if (byteLength > MAX_BYTES) {
     throw new ConfigError(
@@ -102,12 +112,6 @@ export async function onnxModel<Inputs extends readonly unknown[]>(
   given: Inputs,
   options: OnnxOptions,
 ): Promise<OnnxModel> {
-  checkOptions<OnnxOptions>('exportOnnx', options, {
-    inputNames: option.listOf(option.text),
-    outputNames: option.listOf(option.text),
-    dynamicAxes: option.object(),
-    integers: option.oneOf('i32', 'i64'),
-  });
   const { integers = 'i64' } = options;
   const sample = sampleOf(model, given, options.inputNames);
   const axes = sizeAxes(sample.inputs, options.dynamicAxes, positionsOf(model));

@@ -1,10 +1,11 @@
 import { open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { modelParts, type OnnxInitializer } from '@shardwise/backend-cpu/onnx';
-import { checkOptions, option } from '@shardwise/core/extend';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import {
   MAX_BYTES,
   onnxModel,
+  onnxRules,
   type OnnxOptions,
   type OnnxWeight,
   readWeights,
@@ -20,6 +21,8 @@ export interface SaveOnnxOptions extends OnnxOptions {
   readonly externalData?: boolean;
 }
 
+const saveRules: OptionRules<SaveOnnxOptions> = { ...onnxRules, externalData: option.flag };
+
 /** Weights in a file of their own begin at multiples of this, so that a runtime can map them. */
 const PAGE_BYTES = 4096;
 
@@ -31,13 +34,10 @@ export async function saveOnnx<Inputs extends readonly unknown[]>(
   path: string,
   model: ExportableModule<Inputs>,
   sample: Inputs,
-  { externalData, ...options }: SaveOnnxOptions = {},
+  options: SaveOnnxOptions = {},
 ): Promise<void> {
-  checkOptions<Pick<SaveOnnxOptions, 'externalData'>>(
-    'saveOnnx',
-    externalData === undefined ? {} : { externalData },
-    { externalData: option.flag },
-  );
+  checkOptions('saveOnnx', options, saveRules);
+  const { externalData } = options;
   const { graph, weights, byteLength } = await onnxModel(model, sample, options);
   const isApart = externalData ?? byteLength > MAX_BYTES;
   const written = isApart ? writeWeights(`${path}.data`, weights) : readWeights(weights);
