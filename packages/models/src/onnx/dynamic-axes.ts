@@ -45,6 +45,8 @@ export interface SizeAxis {
   readonly max: number;
   /** Whether a run with a larger size than `max` fails. */
   readonly isLimited: boolean;
+  /** Whether `max` is the number of positions in a config, of which a model may use some for itself. */
+  readonly isOfConfig: boolean;
 }
 
 /** Up to this size, the model is checked to compute in the same way if nothing says how large a size may be. */
@@ -60,6 +62,7 @@ export function sizeAxes(
   positions: number | undefined,
 ): readonly SizeAxis[] {
   const axes = new Map<string, SizeAxis>();
+  const isOfConfig = dynamicAxes === undefined && positions !== undefined;
   for (const [name, dims] of Object.entries(dynamicAxes ?? usualAxes(inputs, positions))) {
     const input = inputs.findIndex((each) => each.name === name);
     if (input < 0 || typeof dims !== 'object' || dims === null) {
@@ -87,7 +90,7 @@ export function sizeAxes(
         );
       }
       const places = [...(known?.places ?? []), { input, dim }];
-      axes.set(axis.name, { name: axis.name, places, seen, min, max, isLimited });
+      axes.set(axis.name, { name: axis.name, places, seen, min, max, isLimited, isOfConfig });
     }
   }
   return [...axes.values()];

@@ -18,6 +18,7 @@ import {
 } from '@shardwise/core/extend';
 import { PretrainedModel } from '../model/pretrained-model.ts';
 import { stateName } from '../model/state-module.ts';
+import { acceptedAxes } from './accepted-axes.ts';
 import { type DynamicAxes, sizeAxes } from './dynamic-axes.ts';
 import { LeafNames } from './leaf-names.ts';
 import { sampleOf } from './sample.ts';
@@ -29,7 +30,10 @@ import { type ExportableModule, Traces } from './traces.ts';
 export interface OnnxOptions {
   /** Default: the names of forward's parameters, and of keys in its arguments, in snake_case: `input_ids`. */
   readonly inputNames?: readonly string[];
-  /** Default: `logits` for a model of a head, `output` for other modules, or keys of what forward() returns. */
+  /**
+   * Default: keys of what forward() returns, or else `logits` for a model with a head, `last_hidden_state` for one without,
+   * and `output` for other modules.
+   */
   readonly outputNames?: readonly string[];
   /**
    * The dims that may have any size, by the name of the input. Default: dim 0 of all inputs is `batch`, and dim 1 of
@@ -114,7 +118,7 @@ export async function onnxModel<Inputs extends readonly unknown[]>(
 ): Promise<OnnxModel> {
   const { integers = 'i64' } = options;
   const sample = sampleOf(model, given, options.inputNames);
-  const axes = sizeAxes(sample.inputs, options.dynamicAxes, positionsOf(model));
+  const asked = sizeAxes(sample.inputs, options.dynamicAxes, positionsOf(model));
   await computeState(model);
   const names = new LeafNames(model);
   const isCast = ({ dtype }: Tensor): boolean => dtype === 'i32' && integers === 'i64';
@@ -123,8 +127,9 @@ export async function onnxModel<Inputs extends readonly unknown[]>(
     isCast(tensor) ? `/i32 ${name}` : name,
   );
   const inputNames = sample.inputs.map(({ name }) => name);
+  const traces = new Traces(model, sample, asked, names, valueNames);
+  const axes = inEvaluation(model, () => acceptedAxes(traces, asked));
   const sizeNodes = new SizeNodes(axes, inputNames);
-  const traces = new Traces(model, sample, axes, names, valueNames);
   const graph = inEvaluation(model, () => sizedGraph(traces, axes, sizeNodes));
   const { outputKeys } = traces.at(axes.map(({ seen }) => seen));
   const outputNames = namesOf(outputKeys, model, options.outputNames);
@@ -220,7 +225,7 @@ function namesOf(
   model: Module,
   given: readonly string[] | undefined,
 ): readonly string[] {
-  const usual = model instanceof PretrainedModel ? 'logits' : 'output';
+  const usual = usualOutput(model);
   const names = keys.map(
     (key, index) =>
       given?.[index] ??
@@ -238,6 +243,13 @@ function namesOf(
     },
     { outputs: names },
   );
+}
+
+/** The name of the only output, as Hugging Face's files have it. */
+function usualOutput(model: Module): string {
+  if (!(model instanceof PretrainedModel) || model.baseModelPrefix === '') return 'output';
+  const hasHead = model.namedChildren().some(([name]) => name === model.baseModelPrefix);
+  return hasHead ? 'logits' : 'last_hidden_state';
 }
 
 function requireDifferent(

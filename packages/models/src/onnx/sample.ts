@@ -82,8 +82,9 @@ function replaced(
   });
 }
 
-/** The names of the parameters of forward(), as its source has them. */
-function parameterNames(model: Module): readonly string[] {
-  const [, list = ''] = /^[^(]*\(([^)]*)/.exec(String(Reflect.get(model, 'forward'))) ?? [];
-  return list.split(',').flatMap((each) => /^\s*([A-Za-z_$][\w$]*)/.exec(each)?.[1] ?? []);
+/** The names of the parameters of forward(), as its source has them. Undefined for those that are objects of names. */
+function parameterNames(model: Module): readonly (string | undefined)[] {
+  const source = String(Reflect.get(model, 'forward')).replaceAll(/\{[^{}]*\}/g, '');
+  const [, list = ''] = /^[^(]*\(([^)]*)/.exec(source) ?? [];
+  return list.split(',').map((each) => /^\s*([A-Za-z_$][\w$]*)/.exec(each)?.[1]);
 }
