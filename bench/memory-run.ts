@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
-import { readFileSync, writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { rankResourceLimits } from '@shardwise/core/node';
 import { dist } from 'shardwise';
 import { type MemoryOfRun, memoryOfRank, type MemoryRankData } from './memory-messages.ts';
 import { type MemoryModelName, memoryModels } from './memory-models.ts';
 import { memoryStrategies, type MemoryStrategyName } from './memory-strategies.ts';
+import { forgetHighest, residentBytes } from './resident-bytes.ts';
 
 // node bench/memory-run.ts MODEL STRATEGY RANKS
 // Trains for some steps in a separate process, so that the resident memory of the process is that of this training.
@@ -44,26 +44,6 @@ const run: MemoryOfRun = {
 };
 console.log(JSON.stringify(run));
 await Promise.all(workers.map((worker) => worker.terminate()));
-
-/**
- * Returns the resident memory of this process, now or at its highest. On systems without /proc, both are the highest.
- */
-function residentBytes(line: 'VmRSS' | 'VmHWM'): number {
-  if (process.platform !== 'linux') return process.resourceUsage().maxRSS * 1024;
-  const status = readFileSync('/proc/self/status', 'utf8');
-  const [, kibibytes = ''] = new RegExp(`^${line}:\\s+(\\d+) kB$`, 'm').exec(status) ?? [];
-  return Number(kibibytes) * 1024;
-}
-
-/** Resets the system's record of the highest resident memory. Returns false if the system cannot do that. */
-function forgetHighest(): boolean {
-  try {
-    writeFileSync('/proc/self/clear_refs', '5');
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 function isModel(name: string): name is MemoryModelName {
   return Object.hasOwn(memoryModels, name);

@@ -5,6 +5,7 @@ import { collectives } from './collectives/collectives.ts';
 import { ddp } from './ddp.ts';
 import { expertLearning } from './expert-learning.ts';
 import { lengths } from './lengths.ts';
+import { load as loadModel } from './load/load.ts';
 import { matmul } from './matmul.ts';
 import { matmulRule } from './matmul-rule.ts';
 import { memory } from './memory.ts';
@@ -33,6 +34,7 @@ const benches: Readonly<Record<string, Bench>> = {
   webgpu,
   ddp,
   lengths,
+  load: loadModel,
   memory,
   strategies,
   collectives,

@@ -37,6 +37,17 @@ test.each([
     ['@shardwise/backend-cpu/onnx', '@shardwise/core/extend', '@shardwise/strategies', 'zod'],
   ],
   ['backend-cpu/src/onnx.ts', ['@shardwise/core/base', '@shardwise/core/spec']],
+  [
+    'data/src/index.ts',
+    [
+      '@huggingface/jinja',
+      '@huggingface/tokenizers',
+      '@shardwise/core/extend',
+      'hyparquet',
+      'hyparquet-compressors',
+      'zod',
+    ],
+  ],
   ['testing/src/ranks.ts', ['@shardwise/core/spec']],
   [
     'testing/src/index.ts',

@@ -5,6 +5,8 @@
 export const keywords: Readonly<Record<string, string>> = {
   '/guides/launch': 'torchrun mpirun slurm multi node cluster nproc spawn processes',
   '/guides/data': 'dataset dataloader batch shuffle epoch',
+  '/guides/text-data':
+    'tokenizer huggingface chat template packing parquet jsonl webdataset streaming metrics',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
   '/guides/slow-steps': 'slow profiler performance throughput speed fast',
   '/guides/debugging': 'deadlock stuck timeout freeze hang nccl',

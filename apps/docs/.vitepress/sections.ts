@@ -30,6 +30,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['All guides', ''],
       ['Launch ranks', 'launch'],
       ['Load data', 'data'],
+      ['Tokenize and stream data', 'text-data'],
       ['Memory is too large', 'memory'],
       ['Steps are slow', 'slow-steps'],
       ['Debug a hang', 'debugging'],

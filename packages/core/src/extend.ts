@@ -24,6 +24,7 @@ export { requireNoMore } from './tensor/check-calls.ts';
 export { sendRows } from './tensor/row-exchange.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
+export { nearestName } from './base/nearest-name.ts';
 export { normalizeDim } from './base/shape.ts';
 export { printing } from './print/inspect.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';
@@ -52,6 +53,15 @@ export {
   wholeChunk,
 } from './layout/chunks.ts';
 export { commonRuns } from './layout/common-runs.ts';
+export { covers } from './layout/covers.ts';
+export { formatChunk } from './layout/format-chunk.ts';
+export {
+  chunkKey,
+  type HeldChunk,
+  type TensorChunk,
+  type VaryingAxis,
+} from './layout/held-chunk.ts';
+export { planChunks } from './layout/plan-chunks.ts';
 export { takeChunks } from './layout/take-chunks.ts';
 
 // Gradients, and the building of the graph.
@@ -62,6 +72,7 @@ export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,
+  inEra,
   inputNode,
   isGradEnabled,
   newestNodeId,
@@ -127,7 +138,7 @@ export type { PageSource, PageStore } from './paging/page.ts';
 export * as check from './saved-data.ts';
 
 // Modules and their parameters.
-export { Module } from './nn/module/module.ts';
+export { Module, type Named } from './nn/module/module.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
 export {
@@ -139,15 +150,19 @@ export {
 export type { ParameterPartOptions } from './nn/parameter/parameter.ts';
 export type { InitialPart } from './nn/parameter/initial-part.ts';
 export { DividedParameter } from './nn/parameter/divided-parameter.ts';
+export { Conv2d } from './nn/convolution/conv2d.ts';
 export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';
+export { BatchNorm2d } from './nn/norm/batch-norm-layers.ts';
 export { LayerNorm } from './nn/norm/layer-norm.ts';
 export { RMSNorm } from './nn/norm/rms-norm.ts';
 export { Linear } from './nn/layers/linear.ts';
+export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
+export { MaxPool2d } from './nn/pooling/pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';
@@ -185,6 +200,10 @@ export {
 export { sumOverParts } from './optim/sum-over-parts.ts';
 
 // Data.
+export { type ArrayTree, mapArrays, type NDArray, ndArray } from './tensor/nd-array.ts';
+export type { Dataset } from './data/dataset.ts';
+export { checkIndex } from './data/dataset.ts';
+export type { IterableDataset } from './data/iterable-dataset.ts';
 export { DistributedSampler } from './data/distributed-sampler.ts';
 
 // Files of states.
@@ -195,5 +214,38 @@ export {
   encodeSafetensorsHeader,
 } from './serialization/safetensors.ts';
 export { requireFit, stateMismatch } from './serialization/state-mismatch.ts';
+export type {
+  SourcePart,
+  SourceTensor,
+  TensorReader,
+  TensorSource,
+} from './serialization/tensor-source.ts';
+export {
+  fillFully,
+  type ModelFolder,
+  openFile,
+  pathIn,
+  type RandomAccessFile,
+  readBytes,
+} from './serialization/model-folder.ts';
+export { readRuns, type StoredArray } from './serialization/read-runs.ts';
+export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
+export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';
+export { isIndexName, parseWeightMap, type WeightMap } from './serialization/safetensors-index.ts';
+export { type SafetensorsSource, safetensorsSource } from './serialization/safetensors-source.ts';
+export { roundArray } from './nn/load/round-array.ts';
+export {
+  loadTensors,
+  loadTensorsRules,
+  type LoadTensorsOptions,
+  type TensorNames,
+  tensorsToKeep,
+} from './nn/load/load-tensors.ts';
+export { modelTensors, type ModelTensor } from './nn/load/model-tensors.ts';
 export { convertArray } from './nn/state/convert-array.ts';
-export { loadRules, type LoadOptions, type LoadReport } from './nn/state/state-dict.ts';
+export {
+  loadRules,
+  type LoadOptions,
+  type LoadReport,
+  readStateDict,
+} from './nn/state/state-dict.ts';

@@ -2,3 +2,5 @@ export { readTextFiles, type ReadTextFilesOptions } from './data/read-text-files
 export { fillFromFile } from './paging/fill-from-file.ts';
 export { filePages, type FilePages } from './paging/file-pages.ts';
 export { keepGenericWasmWrappers, rankProcessOptions, rankResourceLimits } from './v8-settings.ts';
+export { diskFolder } from './serialization/disk-folder.ts';
+export { syncDirectory, writeAt } from './serialization/write-at.ts';

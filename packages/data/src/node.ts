@@ -1,1 +1,5 @@
-export {};
+// The entry point for Node: what reads files.
+export { loadTokenizer } from './files/load-tokenizer.ts';
+export { fileBytes } from './files/file-bytes.ts';
+export { openIndexedTokens, openTokens, type OpenTokensOptions } from './files/token-files.ts';
+export { type ImageFile, type ImageRows, readImageFolder } from './files/image-folder.ts';

@@ -7,6 +7,30 @@ export { MixtralForCausalLM, type MixtralConfig } from './decoders/mixtral.ts';
 export { Qwen2ForCausalLM, type Qwen2Config } from './decoders/qwen2.ts';
 export { Qwen3ForCausalLM, type Qwen3Config } from './decoders/qwen3.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
+export {
+  BertForMaskedLM,
+  BertForSequenceClassification,
+  BertForTokenClassification,
+  BertModel,
+  type EncoderOptions,
+} from './encoders/bert.ts';
+export type { LabelConfig, ProblemType } from './encoders/classification.ts';
+export type { EncoderCall } from './encoders/encoder-call.ts';
+export type { EncoderConfig } from './encoders/encoder-config.ts';
+export {
+  RobertaForMaskedLM,
+  RobertaForSequenceClassification,
+  RobertaForTokenClassification,
+  RobertaModel,
+} from './encoders/roberta.ts';
+export {
+  sentenceEmbeddings,
+  type SentenceEmbeddingOptions,
+} from './encoders/sentence-embeddings.ts';
+export { generate } from './generation/generate.ts';
+export type { GeneratingModel, ParallelPretrainedModel } from './generation/generating-model.ts';
+export type { GenerateOptions, GenerationOptions } from './generation/generation-options.ts';
+export { streamTokens } from './generation/stream-tokens.ts';
 export { attendTo } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
 export {
@@ -29,8 +53,28 @@ export {
   type PretrainedOptions,
 } from './model/pretrained-model.ts';
 export { StateModule, stateName } from './model/state-module.ts';
+export type { ImageCall } from './vision/image-model.ts';
+export { ResNetForImageClassification, ResNetModel, type ResNetConfig } from './vision/resnet.ts';
+export { ViTForImageClassification, ViTModel, type ViTConfig } from './vision/vit.ts';
+export {
+  fromPretrained,
+  type FromPretrainedOptions,
+  type ParallelPretrained,
+  type ParallelPretrainedOptions,
+} from './weights/from-pretrained.ts';
+export {
+  type LoadableModel,
+  loadPretrained,
+  type LoadPretrainedOptions,
+} from './weights/load-pretrained.ts';
+export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
 export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
 export { exportOnnx, type OnnxOptions } from './onnx/export-onnx.ts';
 export type { DynamicAxes, DynamicAxis, NamedAxis } from './onnx/dynamic-axes.ts';
 export type { ExportableModule } from './onnx/traces.ts';
+export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';
+export { addLora } from './lora/add-lora.ts';
+export { loadAdapter } from './lora/load-adapter.ts';
+export type { LoraOptions } from './lora/lora-options.ts';
+export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';

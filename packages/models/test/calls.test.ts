@@ -84,6 +84,44 @@ describe.each(cases)('$name', (golden) => {
   });
 });
 
+describe('A long row, which is computed by chunks of queries,', () => {
+  const length = 600;
+  const long = async (name: string): Promise<PretrainedModel> => {
+    const golden = cases.find((each) => each.name === name);
+    if (golden === undefined) throw new RangeError(`no case ${name}`);
+    return build({ ...golden, config: { ...golden.config, max_position_embeddings: length } });
+  };
+
+  test.each(['Llama', 'Gemma 2'])(
+    'computes the documents of %s as rows of their own',
+    async (name) => {
+      const model = await long(name);
+      const [first, second] = [tokens('first', [1, 400]), tokens('second', [1, 200])];
+      const numbers = Array.from({ length }, (_, i) => (i < 400 ? 1 : 0));
+      const separate = [...(await logitsOf(model, first)), ...(await logitsOf(model, second))];
+      const packed = concat([first, second], 1);
+      expectEqual(await logitsOf(model, packed, { documents: ints(numbers) }), separate);
+    },
+  );
+
+  test('has the windows of short ones, and their gradients', async () => {
+    const gradientOf = async (documents: boolean): Promise<readonly number[]> => {
+      const model = await long('Mistral');
+      const ids = tokens('first', [1, 300]);
+      // The last tokens depend on a window of tokens before them, which a row of its own has as well.
+      const row = documents ? ids : ids.slice(1, 100, 300);
+      const positionIds = ints(
+        Array.from({ length: row.shape[1] ?? 0 }, (_, i) => i + (documents ? 0 : 100)),
+      );
+      model.forward(row, { positionIds }).slice(1, -20).square().sum().backward();
+      const parameters = new Map(model.namedParameters());
+      const grad = parameters.get('model.layers.0.self_attn.k_proj.weight')?.grad;
+      return Array.from((await grad?.data()) ?? [], Number);
+    };
+    expectEqual(await gradientOf(true), await gradientOf(false));
+  });
+});
+
 test('A cache without positions, a mask of another length, and documents with a cache are errors.', async () => {
   const [golden] = cases;
   if (golden === undefined) throw new RangeError('no case');

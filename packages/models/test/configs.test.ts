@@ -111,6 +111,7 @@ test('A list of architectures is a value that a caller extends.', () => {
   ]);
   expect(model).toBeInstanceOf(Mine);
   expect(model).toBeInstanceOf(CausalDecoder);
+  expect(model.configJson()).toMatchObject({ architectures: ['MineForCausalLM'] });
 });
 
 test('A model without random values has weights of zeros.', async () => {

@@ -1,13 +1,17 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { boxOf, type Chunk, elementCount } from '@shardwise/core/extend';
+import {
+  boxOf,
+  type Chunk,
+  elementCount,
+  planChunks,
+  type TensorChunk,
+} from '@shardwise/core/extend';
 import { dtypes } from '@shardwise/core/spec';
 import { array, assert, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { TensorChunk } from '../src/checkpoint/format/held-chunk.ts';
 import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
-import { planChunks } from '../src/checkpoint/save/plan-chunks.ts';
 import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
 import { CHECKSUM_BYTES } from '../src/checkpoint/format/index-file.ts';
 

@@ -3,13 +3,13 @@ import {
   boxShape,
   type Chunk,
   commonRuns,
+  covers,
   type DimRange,
   elementCount,
+  formatChunk,
 } from '@shardwise/core/extend';
 import { array, assert, integer, property, tuple } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { covers } from '../src/checkpoint/format/covers.ts';
-import { formatChunk } from '../src/checkpoint/format/format-chunk.ts';
 
 /** Returns the indices of a chunk's elements in the whole tensor, in the order of the chunk. */
 function elementsOf(shape: readonly number[], { box, start, stop }: Chunk): number[] {

@@ -5,6 +5,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import {
   type Backend,
   CheckpointError,
+  decodeSafetensors,
   encodeSafetensors,
   fromData,
   type HostArrays,
@@ -327,6 +328,24 @@ describe('exportModel', () => {
     expect(Object.keys(expected)).toEqual(['first.weight', 'second.weight', 'second.bias']);
     const file = await readFile(path);
     expect(file.equals(encodeSafetensors(expected, { format: 'pt' }))).toBe(true);
+  });
+
+  it('rounds floats to a dtype, leaves integers, and adds texts', async () => {
+    const model: HostArrays = {
+      weight: { dtype: 'f32', shape: [2], bytes: new Uint8Array(Float32Array.of(1, 3.01).buffer) },
+      count: { dtype: 'i64', shape: [], bytes: new Uint8Array(BigInt64Array.of(7n).buffer) },
+    };
+    await saveCheckpoint(directory, { step: 1, model });
+    const path = join(directory, 'model.safetensors');
+    await exportModel(directory, path, { dtype: 'bf16', metadata: { base: 'gpt2' } });
+    const { tensors, metadata } = decodeSafetensors(new Uint8Array(await readFile(path)));
+    expect(metadata).toEqual({ base: 'gpt2', format: 'pt' });
+    expect(tensors.weight?.dtype).toBe('bf16');
+    expect(tensors.weight?.bytes).toEqual(new Uint8Array(Uint16Array.of(0x3f80, 0x4041).buffer));
+    expect(tensors.count).toEqual(model.count);
+    await expect(exportModel(directory, path, { dtype: 'i32' } as never)).rejects.toThrow(
+      /exportModel with dtype/,
+    );
   });
 
   it('leaves nothing where it cannot write or the checkpoint is damaged', async () => {

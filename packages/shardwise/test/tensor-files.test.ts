@@ -61,6 +61,21 @@ describe('a file of tensors', () => {
     expect(await readdir(directory)).toEqual(['file.safetensors']);
   });
 
+  test('may be the index of several', async () => {
+    const shards = { 'a.safetensors': { x: tensor([1]) }, 'b.safetensors': { y: tensor([2]) } };
+    for (const [name, tensors] of Object.entries(shards)) {
+      await checkpoints.saveTensorFile(join(directory, name), tensors);
+    }
+    const index = join(directory, 'model.safetensors.index.json');
+    const map = { x: 'a.safetensors', y: 'b.safetensors' };
+    await writeFile(index, JSON.stringify({ metadata: {}, weight_map: map }));
+    const { x, y } = await checkpoints.loadTensorFile(index);
+    if (x === undefined || y === undefined) throw new RangeError();
+    expect([await fromHostArray(x).item(), await fromHostArray(y).item()]).toEqual([1, 2]);
+    await rm(join(directory, 'b.safetensors'));
+    await expect(checkpoints.loadTensorFile(index)).rejects.toThrow(/b\.safetensors: no such file/);
+  });
+
   test('that cannot be written or read says why', async () => {
     const missing = join(directory, 'none', 'file.safetensors');
     await expect(checkpoints.saveTensorFile(missing, { x: tensor([1]) })).rejects.toThrow(

@@ -155,6 +155,7 @@ export { wrapMethod } from './tensor-parallel/wrap-method.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { collectivesOfMove, moveOver } from './layout/moves.ts';
 export { redistribute, redistributeOver } from './layout/redistribute.ts';
+export type { AdaptedProduct, SharedProduct } from './tensor-parallel/adapted-product.ts';
 export {
   colwiseParallel,
   type ColwiseParallelOptions,

@@ -247,6 +247,36 @@ export const topicsOfTraining: readonly Section[] = [
         'Datasets of arrays, texts and iterables; splits and arrays.',
         /core\/data\//,
       ),
+      topic(
+        'data/tokenizers',
+        'Tokenizers',
+        'Texts as tokens and back, batches of them, and chat templates.',
+        /^data\/(tokenizer\/|files\/load-tokenizer)/,
+      ),
+      topic(
+        'data/collate',
+        'Batches of texts',
+        'Padding, masked and causal language models, instructions, and documents that are packed into rows.',
+        /^data\/collate\//,
+      ),
+      topic(
+        'data/metrics',
+        'Metrics',
+        'Loss, perplexity, accuracy, F1 and the area under a curve, of the rows of all ranks.',
+        /^data\/metrics\//,
+      ),
+      topic(
+        'data/files',
+        'Data sets of files',
+        'Tokens, lines, JSON, CSV, Parquet and tar shards, whose rows are read by their index.',
+        /^data\/(datasets|files)\//,
+      ),
+      topic(
+        'data/streams',
+        'Streams',
+        'Mix, filter, shuffle and batch items, share them out among ranks, and continue on another number of ranks.',
+        /^data\/streams\//,
+      ),
     ],
   },
 ];

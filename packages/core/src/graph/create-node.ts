@@ -136,6 +136,20 @@ export function setEra(value: number): void {
   rankState.era = value;
 }
 
+/**
+ * Makes the nodes of `body` in another era, so that they are computed by themselves, after those before, and their
+ * intermediate values are gone when they are. Recomputations count eras from 1.
+ */
+export function inEra<T>(era: number, body: () => T): T {
+  const before = rankState.era;
+  rankState.era = era;
+  try {
+    return body();
+  } finally {
+    rankState.era = before;
+  }
+}
+
 /** A number for `mark` that no earlier walk used. */
 export function newWalk(): number {
   return rankState.nextWalk++;

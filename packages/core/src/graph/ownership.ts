@@ -47,6 +47,20 @@ export function moveToPage(node: Node, page: Page): void {
   node.value = { kind: 'paged', page };
 }
 
+/**
+ * The array of a leaf that no run has used yet and that only the leaf owns. The caller overwrites it. Null for other
+ * nodes, whose contents only a run can change.
+ */
+export function unusedBytes(leaf: Node): Uint8Array<ArrayBuffer> | null {
+  const { value } = leaf;
+  if (leaf.op !== 'input' || value?.kind !== 'host' || value.owned !== true) return null;
+  const { buffer, byteOffset, byteLength } = value.bytes;
+  if (!(buffer instanceof ArrayBuffer)) return null;
+  // Expressions that were built before mean the earlier contents, which are going to be gone.
+  leaf.updatedAt = rankState.nextNodeId;
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
 /** The bytes of a value, for a reader who may keep them. */
 export function hostBytes({ bytes, owned = false }: HostValue): Uint8Array {
   return owned ? bytes.slice() : bytes;

@@ -146,7 +146,7 @@ export function encodeSafetensors(
  * The number of bytes from the start of the file to the end of its header. `start` is at least the first 8 bytes of
  * the file. Throws CheckpointError if the file is too short, or if the header would be too long.
  */
-function safetensorsHeaderBytes(
+export function safetensorsHeaderBytes(
   start: Uint8Array,
   fileBytes: number,
   asked: string = READING,

@@ -66,7 +66,7 @@ const schema = z.strictObject({
  * every second layer sees a window of keys.
  */
 export class Gemma2ForCausalLM extends CausalDecoder<Gemma2Config> {
-  static readonly architecture = 'Gemma2ForCausalLM';
+  static readonly architecture: string = 'Gemma2ForCausalLM';
   static readonly format: ConfigFormat<Gemma2Config> = {
     modelType: 'gemma2',
     schema,
@@ -76,7 +76,7 @@ export class Gemma2ForCausalLM extends CausalDecoder<Gemma2Config> {
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<Gemma2Config> = {}, options: PretrainedOptions = {}) {
-    super(Gemma2ForCausalLM, config, options, settingsOf);
+    super(new.target, config, options, settingsOf);
   }
 }
 

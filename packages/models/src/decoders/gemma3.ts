@@ -87,7 +87,7 @@ const schema = z.strictObject({
  * most layers see a window of keys, with rotary embeddings of their own.
  */
 export class Gemma3ForCausalLM extends CausalDecoder<Gemma3Config> {
-  static readonly architecture = 'Gemma3ForCausalLM';
+  static readonly architecture: string = 'Gemma3ForCausalLM';
   static readonly format: ConfigFormat<Gemma3Config> = {
     modelType: 'gemma3_text',
     schema,
@@ -96,7 +96,7 @@ export class Gemma3ForCausalLM extends CausalDecoder<Gemma3Config> {
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<Gemma3Config> = {}, options: PretrainedOptions = {}) {
-    super(Gemma3ForCausalLM, config, options, settingsOf);
+    super(new.target, config, options, settingsOf);
   }
 }
 

@@ -191,7 +191,7 @@ class GPT2Model extends StateModule {
 
 /** GPT-2 (Radford et al. 2019) with a language-modelling head. Letters: B batch, T tokens, C channels, V vocabulary. */
 export class GPT2LMHeadModel extends PretrainedModel<GPT2Config> {
-  static readonly architecture = 'GPT2LMHeadModel';
+  static readonly architecture: string = 'GPT2LMHeadModel';
   static readonly format: ConfigFormat<GPT2Config> = format;
   override readonly baseModelPrefix = 'transformer';
   readonly transformer: GPT2Model;
@@ -199,7 +199,7 @@ export class GPT2LMHeadModel extends PretrainedModel<GPT2Config> {
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<GPT2Config> = {}, options: PretrainedOptions = {}) {
-    super(GPT2LMHeadModel, config);
+    super(new.target, config);
     const { nEmbd, nHead, vocabSize, tieWordEmbeddings, initializerRange } = this.config;
     if (nEmbd % nHead !== 0) throw oddHeads(nEmbd, nHead);
     const values = new InitialValues(options, initializerRange);

@@ -52,12 +52,12 @@ const schema = z.strictObject({
 
 /** Llama (Touvron et al. 2023) with a language-modelling head. */
 export class LlamaForCausalLM extends CausalDecoder<LlamaConfig> {
-  static readonly architecture = 'LlamaForCausalLM';
+  static readonly architecture: string = 'LlamaForCausalLM';
   static readonly format: ConfigFormat<LlamaConfig> = { modelType: 'llama', schema };
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<LlamaConfig> = {}, options: PretrainedOptions = {}) {
-    super(LlamaForCausalLM, config, options, settingsOf);
+    super(new.target, config, options, settingsOf);
   }
 }
 

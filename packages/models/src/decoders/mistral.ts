@@ -51,12 +51,12 @@ const schema = z.strictObject({
 
 /** Mistral (Jiang et al. 2023) with a language-modelling head. Each query sees a window of keys. */
 export class MistralForCausalLM extends CausalDecoder<MistralConfig> {
-  static readonly architecture = 'MistralForCausalLM';
+  static readonly architecture: string = 'MistralForCausalLM';
   static readonly format: ConfigFormat<MistralConfig> = { modelType: 'mistral', schema };
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<MistralConfig> = {}, options: PretrainedOptions = {}) {
-    super(MistralForCausalLM, config, options, settingsOf);
+    super(new.target, config, options, settingsOf);
   }
 }
 

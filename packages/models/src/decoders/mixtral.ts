@@ -80,7 +80,7 @@ class MixtralSparseMoeBlock extends MixtureOfExperts {
 
 /** Mixtral (Jiang et al. 2024) with a language-modelling head: a Mistral whose perceptrons are mixtures of experts. */
 export class MixtralForCausalLM extends CausalDecoder<MixtralConfig> {
-  static readonly architecture = 'MixtralForCausalLM';
+  static readonly architecture: string = 'MixtralForCausalLM';
   static readonly format: ConfigFormat<MixtralConfig> = {
     modelType: 'mixtral',
     schema,
@@ -90,7 +90,7 @@ export class MixtralForCausalLM extends CausalDecoder<MixtralConfig> {
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<MixtralConfig> = {}, options: PretrainedOptions = {}) {
-    super(MixtralForCausalLM, config, options, settingsOf);
+    super(new.target, config, options, settingsOf);
   }
 
   /** Files have a tensor for each expert, as a Linear has it: [out, in]. */

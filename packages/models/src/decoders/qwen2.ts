@@ -47,12 +47,12 @@ const schema = z.strictObject({
 
 /** Qwen 2 and 2.5 (Yang et al. 2024) with a language-modelling head. Queries, keys and values have biases. */
 export class Qwen2ForCausalLM extends CausalDecoder<Qwen2Config> {
-  static readonly architecture = 'Qwen2ForCausalLM';
+  static readonly architecture: string = 'Qwen2ForCausalLM';
   static readonly format: ConfigFormat<Qwen2Config> = { modelType: 'qwen2', schema };
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<Qwen2Config> = {}, options: PretrainedOptions = {}) {
-    super(Qwen2ForCausalLM, config, options, settingsOf);
+    super(new.target, config, options, settingsOf);
   }
 }
 

@@ -52,12 +52,12 @@ const schema = z.strictObject({
 
 /** Qwen 3 (Yang et al. 2025) with a language-modelling head. Each head of queries and keys has a norm. */
 export class Qwen3ForCausalLM extends CausalDecoder<Qwen3Config> {
-  static readonly architecture = 'Qwen3ForCausalLM';
+  static readonly architecture: string = 'Qwen3ForCausalLM';
   static readonly format: ConfigFormat<Qwen3Config> = { modelType: 'qwen3', schema };
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<Qwen3Config> = {}, options: PretrainedOptions = {}) {
-    super(Qwen3ForCausalLM, config, options, settingsOf);
+    super(new.target, config, options, settingsOf);
   }
 }
 

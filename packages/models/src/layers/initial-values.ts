@@ -5,6 +5,7 @@ import {
   Embedding,
   type Generator,
   Linear,
+  type OptionRules,
   Parameter,
   type Shape,
 } from '@shardwise/core/extend';
@@ -19,9 +20,13 @@ export class InitialValues {
   readonly #generator: Generator | null;
   readonly #std: number;
 
-  /** `std` is the `initializer_range` of the config. */
-  constructor(options: PretrainedOptions, std: number) {
-    checkOptions('a model', options, pretrainedRules);
+  /** `std` is the `initializer_range` of the config. `rules` are those of all options of the model. */
+  constructor(
+    options: PretrainedOptions,
+    std: number,
+    rules: OptionRules<PretrainedOptions> = pretrainedRules,
+  ) {
+    checkOptions('a model', options, rules);
     const isRandom = options.initialValues !== 'zeros';
     this.#generator = isRandom ? (options.generator ?? defaultGenerator()) : null;
     this.#std = std;

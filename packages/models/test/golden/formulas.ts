@@ -10,7 +10,7 @@ function hashOf(text: string): number {
 }
 
 /** Numbers in [-0.5, 0.5) that depend on the name and the place, as those of tools/golden-models.py. */
-function uniform(name: string, count: number): Float32Array<ArrayBuffer> {
+export function uniform(name: string, count: number): Float32Array<ArrayBuffer> {
   const seed = hashOf(name);
   return Float32Array.from({ length: count }, (_, i) => {
     let x = (Math.imul(i, 0x9e3779b9) + seed) >>> 0;

@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
+import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
 import { deviceNames } from '../environment/device-name.ts';
 import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
-
-export { exportModel } from '../checkpoint/single-file/export-model.ts';
 
 const optionsSchema = z.object({
   nproc: z.number().optional(),
@@ -70,4 +69,19 @@ export async function runByOptions(
 /** Runs `shardwise blame` and returns the exit code. */
 export async function blameByOptions(paths: readonly string[], raw: unknown): Promise<number> {
   return blameCommand(paths, blameOptionsSchema.parse(raw));
+}
+
+const exportSchema = z.object({
+  dtype: z.enum(exportDTypes).optional(),
+  metadata: z.record(z.string(), z.string()),
+});
+
+/** Exports the model of a checkpoint. Throws the errors of exportModel. */
+export async function exportByOptions(
+  checkpoint: string,
+  file: string,
+  raw: unknown,
+): Promise<void> {
+  const { dtype, metadata } = exportSchema.parse(raw);
+  await exportModel(checkpoint, file, dtype === undefined ? { metadata } : { dtype, metadata });
 }

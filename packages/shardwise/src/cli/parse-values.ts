@@ -63,3 +63,14 @@ export function parseEndpoint(text: string): Endpoint {
   if (host !== undefined && port > 0 && port < 65_536) return { host, port };
   throw new InvalidArgumentError('It must be HOST:PORT');
 }
+
+/** Adds a text that is written as `name=text` to those of earlier options. */
+export function addText(
+  option: string,
+  texts: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const [, name, text] = /^([^=]+)=(.*)$/s.exec(option) ?? [];
+  if (name === undefined || text === undefined)
+    throw new InvalidArgumentError('It must be name=text');
+  return { ...texts, [name]: text };
+}

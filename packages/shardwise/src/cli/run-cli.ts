@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError } from 'commander';
 import {
+  addText,
   parseCount,
   parseDevice,
   parseEndpoint,
@@ -124,9 +125,16 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .description('write the model of a checkpoint to one safetensors file')
     .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')
     .argument('<file>', 'the file to write, such as model.safetensors')
-    .action(async (checkpoint: string, file: string) => {
-      const { exportModel } = await import('./commands.ts');
-      await exportModel(checkpoint, file);
+    .option('--dtype <dtype>', 'round floats to f32, bf16 or f16')
+    .option(
+      '--metadata <name=text>',
+      'a text that the file has beside the tensors; repeatable',
+      addText,
+      {},
+    )
+    .action(async (checkpoint: string, file: string, raw: unknown) => {
+      const { exportByOptions } = await import('./commands.ts');
+      await exportByOptions(checkpoint, file, raw);
       process.stdout.write(`Model: ${file}\n`);
     });
   try {

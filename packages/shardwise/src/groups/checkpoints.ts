@@ -1,7 +1,7 @@
 // The group `checkpoints`: saving a training and going on with it, like torch.distributed.checkpoint.
 export type { CheckpointContents } from '../checkpoint/save/checkpoint-contents.ts';
 export type { SaveOptions } from '../checkpoint/save/checkpoint-saver.ts';
-export { exportModel } from '../checkpoint/single-file/export-model.ts';
+export { exportModel, type ExportOptions } from '../checkpoint/single-file/export-model.ts';
 export { loadCheckpoint as load } from '../checkpoint/load/load-checkpoint.ts';
 export type { Checkpoint } from '../checkpoint/load/open-checkpoint.ts';
 export { loadModel } from '../checkpoint/load/load-model.ts';

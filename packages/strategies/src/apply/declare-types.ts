@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/extend';
 import { forEachTensor } from '../modules/map-tensors.ts';
 import type { PassHooks, PlanContext } from '../plan/plan-context.ts';
-import { shardingOf } from '../plan/planned-bytes.ts';
+import { lowPrecisionOf, shardingOf } from '../plan/planned-bytes.ts';
 import { type AxisUse, axisUsesOf, layerAxesOf } from '../plan/step.ts';
 
 /**
@@ -65,8 +65,8 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
 }
 
 /** Whether a rank updates in place only its part of a parameter. */
-function isStoredInParts({ lowPrecision }: Plan, planned: ParameterPlan, axis: string): boolean {
-  const state = lowPrecision === undefined ? 'parameter' : 'optimizer';
+function isStoredInParts(plan: Plan, planned: ParameterPlan, axis: string): boolean {
+  const state = lowPrecisionOf(plan, planned) === undefined ? 'parameter' : 'optimizer';
   return shardingOf(planned, state, axis) !== null;
 }
 

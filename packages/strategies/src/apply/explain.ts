@@ -1,7 +1,6 @@
 import {
   checkOptions,
   type CollectivePlan,
-  type DType,
   dtypes,
   formatLayout,
   formatShape,
@@ -22,6 +21,7 @@ import {
   planMemoryRules,
 } from '../memory/plan-memory.ts';
 import { requirePlan } from '../plan/plan-error.ts';
+import { collectedDtypeOf } from '../plan/planned-bytes.ts';
 import { collectivesOf, Step } from '../plan/step.ts';
 import { textTable } from '../plan/text-table.ts';
 
@@ -97,8 +97,6 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
   checkOptions('explain', options, explainRules);
   requirePlan('explain', plan);
   checkPlan(plan);
-  const unitBytes = (dtype: DType): number =>
-    dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;
   const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
   const parameters = plan.parameters.map((p) => [
     p.name,
@@ -106,7 +104,9 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     formatShape(p.shape),
     formatLayout(p.parameter),
     p.requiresGrad ? formatLayout(p.gradient) : 'frozen',
-    String(localElements(p.shape, p.parameter, plan.axes) * unitBytes(p.dtype)),
+    String(
+      localElements(p.shape, p.parameter, plan.axes) * dtypes[collectedDtypeOf(plan, p)].bytes,
+    ),
   ]);
   const collectives = collectiveRows(plan);
   const redistributions = redistributionRows(collectivesOf(plan));

@@ -12,7 +12,7 @@ import {
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
 import { requirePlan } from '../plan/plan-error.ts';
-import { collectedShape, type State } from '../plan/planned-bytes.ts';
+import { collectedShape, lowPrecisionOf, type State } from '../plan/planned-bytes.ts';
 
 /** Options of `planMemory`. */
 export interface PlanMemoryOptions {
@@ -134,10 +134,12 @@ function bufferBytesOf({ buffers }: Plan): number | null {
 }
 
 function elementBytes(
-  { dtype, requiresGrad }: ParameterPlan,
-  { lowPrecision }: Plan,
+  planned: ParameterPlan,
+  plan: Plan,
   { optimizerTensors = 2 }: PlanMemoryOptions,
 ): ElementBytes {
+  const { dtype, requiresGrad } = planned;
+  const lowPrecision = lowPrecisionOf(plan, planned);
   const { parameterDtype = dtype, gradientDtype = dtype } = lowPrecision ?? {};
   const copies = lowPrecision === undefined ? 0 : 1;
   const trained = requiresGrad ? 1 : 0;

@@ -21,8 +21,9 @@ export async function lowerPrecision(
   names: ReadonlySet<string>,
   policy: LowPrecision,
 ): Promise<void> {
-  const named = model.namedParameters().filter(([name]) => names.has(name));
-  for (const [, { part }] of named) requireFloat32('mixed precision of', part);
+  const all = model.namedParameters().filter(([name]) => names.has(name));
+  for (const [, { part }] of all) requireFloat32('mixed precision of', part);
+  const named = all.filter(([, { dtype }]) => dtype === 'f32');
   const { castForwardInputs = false, parameterDtype, outputDtype } = policy;
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
   const lowered = new Map<Parameter, LowPrecisionParameter>();

@@ -1,8 +1,14 @@
 import { ConfigError, type DType } from '@shardwise/core/extend';
 
-/** Throws ConfigError for a parameter of another dtype. `asked` is the beginning of the message. */
-export function requireFloat32(asked: string, { dtype }: { readonly dtype: DType }): void {
-  if (dtype === 'f32') return;
+/**
+ * Throws ConfigError for a parameter of another dtype that trains. Frozen ones may have any. `asked` is the beginning of
+ * the message.
+ */
+export function requireFloat32(
+  asked: string,
+  { dtype, requiresGrad }: { readonly dtype: DType; readonly requiresGrad: boolean },
+): void {
+  if (dtype === 'f32' || !requiresGrad) return;
   throw new ConfigError(
     {
       asked: `${asked} a parameter of ${dtype}`,

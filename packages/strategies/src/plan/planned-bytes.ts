@@ -5,6 +5,7 @@ import {
   elementCount,
   LayoutError,
   localShape,
+  type LowPrecision,
   type ParameterPlan,
   type Plan,
   type Shape,
@@ -83,12 +84,23 @@ export function ownerOf(planned: ParameterPlan | undefined): Pick<CollectivePlan
   return only === undefined ? {} : { only };
 }
 
+/**
+ * How a parameter is stored and sent in fewer bits. Undefined if it is not, as parameters of another dtype than f32, which
+ * are frozen.
+ */
+export function lowPrecisionOf(
+  { lowPrecision }: Plan,
+  { dtype }: Pick<ParameterPlan, 'dtype'>,
+): LowPrecision | undefined {
+  return dtype === 'f32' ? lowPrecision : undefined;
+}
+
 /** The dtype in which gradients are reduced. */
-export function gradientDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
-  return lowPrecision?.gradientDtype ?? dtype;
+export function gradientDtypeOf(plan: Plan, planned: ParameterPlan): DType {
+  return lowPrecisionOf(plan, planned)?.gradientDtype ?? planned.dtype;
 }
 
 /** The dtype in which parameters are gathered for forward and backward. */
-export function collectedDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
-  return lowPrecision?.parameterDtype ?? dtype;
+export function collectedDtypeOf(plan: Plan, planned: ParameterPlan): DType {
+  return lowPrecisionOf(plan, planned)?.parameterDtype ?? planned.dtype;
 }

@@ -2,6 +2,7 @@ import type { Parameter } from '@shardwise/core/extend';
 import { markPart } from '../plan/averaged-parameters.ts';
 import { batchAxesOf } from '../plan/axes.ts';
 import type { NamedParameters, PlanContext, ShardingRequest } from '../plan/plan-context.ts';
+import { lowPrecisionOf } from '../plan/planned-bytes.ts';
 import { GradientReducer } from './units/gradient-reducer.ts';
 import { ShardedParameter } from './parts/sharded-parameter.ts';
 import { shardedPart } from './parts/sharded-part-of.ts';
@@ -17,7 +18,6 @@ export async function shardParameters(
   onSharded: (name: string, parameter: ShardedParameter) => Promise<void>,
 ): Promise<GradientReducer> {
   const { axis } = over;
-  const { lowPrecision } = context.plan;
   const axes = batchAxesOf(over);
   const reducer = new GradientReducer(over, findUnusedParameters);
   const replacements = new Map<Parameter, ShardedParameter>();
@@ -27,7 +27,7 @@ export async function shardParameters(
       axis,
       axes,
       planned,
-      lowPrecision,
+      lowPrecision: lowPrecisionOf(context.plan, planned),
       findUnusedParameters,
       model: context.numbers.suffix(axis),
     });

@@ -1,11 +1,13 @@
 import { checkOptions, lowered, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
+import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
 import { requireLinear, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
+import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `colwiseParallel`. */
@@ -46,18 +48,17 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
     shardings(module, size) {
       const weight = requireParameter(module, 'weight', 2, name);
       const bias = module.parameters.get('bias');
-      return new Map(
-        [weight, ...(bias === undefined ? [] : [bias])].map((parameter) => [
-          parameter === weight ? 'weight' : 'bias',
-          evenSharding({
-            name: parameter.name,
-            shape: parameter.shape,
-            dim: transposed && parameter === weight ? 1 : 0,
-            size,
-            ...(heads === undefined ? {} : { heads }),
-          }),
-        ]),
-      );
+      const own = [weight, ...(bias === undefined ? [] : [bias])].map((parameter) => {
+        const sharding = evenSharding({
+          name: parameter.name,
+          shape: parameter.shape,
+          dim: transposed && parameter === weight ? 1 : 0,
+          size,
+          ...(heads === undefined ? {} : { heads }),
+        });
+        return [parameter === weight ? 'weight' : 'bias', sharding] as const;
+      });
+      return new Map([...own, ...adapterShardings(module, 'outputs', size, heads)]);
     },
     collectives(module, tokens) {
       const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
@@ -79,6 +80,7 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
           elements: tokens * features,
           dtype,
         }),
+        ...sharedGradients(sharedAdapterParameters(module, 'outputs')),
       ];
     },
     check(module, path) {
@@ -87,8 +89,12 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
     install(module, { axis }, path) {
       const linear = requireLinear(module, path, name, transposed);
       wrapMethod(linear, 'forward', ([x], forward) => {
-        const multiply = (): unknown =>
-          forward([redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate')]);
+        const multiply = (): unknown => {
+          const all = redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate');
+          if (!isAdapted(linear)) return forward([all]);
+          const product = linear.sharedProduct(all, { axis, of: 'outputs' });
+          return linear.bias === null ? product : product.add(lowered(linear.bias));
+        };
         const product = gatherAgain ? sendingAgain(multiply) : multiply();
         return redistributeOver(requireTensor(product, path), axis, shard(-1), output);
       });

@@ -7,6 +7,7 @@ import {
   reinterpret,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
+import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { requireLinear, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
@@ -58,6 +59,7 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
           'weight',
           evenSharding({ name: weight.name, shape: weight.shape, dim: transposed ? 0 : 1, size }),
         ],
+        ...adapterShardings(module, 'inputs', size),
       ]);
     },
     collectives(module, tokens) {
@@ -81,6 +83,7 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
           dtype,
         }),
         ...(bias === undefined || output === 'invariant' ? [] : sharedGradients([bias])),
+        ...sharedGradients(sharedAdapterParameters(module, 'inputs')),
       ];
     },
     check(module, path) {
@@ -91,7 +94,11 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       wrapMethod(linear, 'forward', ([x]) => {
         const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
         const { weight } = linear;
-        const product = transposed ? own.matmul(weight) : functional.linear(own, weight);
+        const product = isAdapted(linear)
+          ? linear.sharedProduct(own, { axis, of: 'inputs' })
+          : transposed
+            ? own.matmul(weight)
+            : functional.linear(own, weight);
         const sum = redistributeOver(product, axis, 'partial', output);
         const { bias } = linear;
         if (bias === null) return sum;

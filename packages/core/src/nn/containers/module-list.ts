@@ -3,7 +3,7 @@ import { Module, type Named } from '../module/module.ts';
 
 /** A list of modules, named 0, 1, …. */
 export class ModuleList<M extends Module = Module> extends Module implements Iterable<M> {
-  readonly #modules: M[];
+  #modules: M[];
 
   /** Throws ConfigError for a value that is not a module. */
   constructor(modules: Iterable<M> = []) {
@@ -25,6 +25,15 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
   /** Throws ConfigError for a value that is not a module. */
   append(module: M): this {
     this.#modules.push(required(this.constructor.name, module));
+    return this;
+  }
+
+  /**
+   * Replaces the module at an index (`list[index] = module` in PyTorch). Negative indices count from the end. Throws
+   * ConfigError for a value that is not a module, and RangeError for an index outside the list.
+   */
+  set(index: number, module: M): this {
+    this.#modules = this.#modules.with(index, required(this.constructor.name, module));
     return this;
   }
 

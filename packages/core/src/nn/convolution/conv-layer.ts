@@ -40,7 +40,7 @@ export abstract class ConvLayer<Options extends { readonly groups?: number }> ex
   weight: Parameter;
   bias: Parameter | null;
   readonly options: Options;
-  readonly #size: ConvSize;
+  readonly #isTransposed: boolean;
 
   /** Throws ConfigError if the groups do not divide the channels. */
   constructor(
@@ -60,11 +60,13 @@ export abstract class ConvLayer<Options extends { readonly groups?: number }> ex
     this.weight = new Parameter(values.weight, shape);
     this.bias = values.bias === undefined ? null : new Parameter(values.bias, [outChannels]);
     this.options = options;
-    this.#size = size;
+    this.#isTransposed = isTransposed;
   }
 
   protected override describe(): string {
-    const { inChannels, outChannels, window } = this.#size;
+    const [first = 0, second = 0, ...window] = this.weight.shape;
+    const inner = second * (this.options.groups ?? 1);
+    const [inChannels, outChannels] = this.#isTransposed ? [first, inner] : [inner, first];
     const options: readonly (readonly [string, number | readonly number[]])[] = Object.entries({
       kernel: window.length === 1 ? (window[0] ?? 0) : window,
       ...this.options,

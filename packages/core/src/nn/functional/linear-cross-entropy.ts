@@ -1,4 +1,4 @@
-import { currentEra, setEra } from '../../graph/create-node.ts';
+import { currentEra, inEra, setEra } from '../../graph/create-node.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { composed } from '../../realize/pending/small-values.ts';
 import { checkOptions } from '../../base/check-options.ts';
@@ -8,6 +8,7 @@ import { elementCount, sizeAt } from '../../base/shape.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
 import { stack } from '../../tensor/create.ts';
 import { indicesInRange } from '../../tensor/indices-in-range.ts';
+import { joinGradients } from '../../tensor/join-gradients.ts';
 import { withOwnGradient } from '../../tensor/own-gradient.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { linear } from './linear.ts';
@@ -17,7 +18,7 @@ import { requireShape } from './require-shape.ts';
 import { widened } from './widened.ts';
 
 /** Options of `linearLogSumExp`. */
-export interface LinearLogSumExpOptions {
+interface LinearLogSumExpOptions {
   /** The number of classes whose logits are computed at a time. Default: 8192. */
   readonly tile?: number;
   /** Logits s are bounded by this number c, as c tanh(s / c) (Gemma 2). Default: they are not. */
@@ -98,32 +99,20 @@ export function linearLogSumExp(
   const rows = sizeAt(classes.shape, 0);
   let input = lowered(x.reshape([rows, width]));
   // The gradient of this copy is one concatenation of the tiles, also if the weight has other uses.
-  const table = throughOwn(weight);
+  const table = joinGradients(weight);
   const results: Tensor[] = [];
-  const era = currentEra();
   const tiles = Math.ceil(count / tile);
   for (let start = 0; start < count; start += tile) {
     const stop = Math.min(start + tile, count);
     // The gradients of x are added one by one, because each tile reads the copy of x that the one before it read.
-    input = throughOwn(input);
+    input = joinGradients(input);
     const part = lowered(table.slice(0, start, stop));
-    laterEra(1);
-    results.push(tileOf(input, part, classes.sub(start), { softcap, tiles }));
+    const place = classes.sub(start);
+    const era = currentEra() + 1 + results.length;
+    results.push(inEra(era, () => tileOf(input, part, place, { softcap, tiles })));
   }
-  setEra(era);
   const all = stack(results);
   return { logSumExp: all.select(1, 0).logSumExp(0), chosen: all.select(1, 1).sum(0) };
-}
-
-/** The same value, whose gradients are summed before they go on. Shape: N -> N. */
-function throughOwn({ node }: Tensor): Tensor {
-  return new Tensor(
-    withOwnGradient(
-      [node],
-      () => node,
-      (gradient) => [gradient],
-    ),
-  );
 }
 
 /**

@@ -1,16 +1,17 @@
 import {
-  type DimRange,
   boxOf,
   CheckpointError,
+  type Chunk,
+  covers,
+  type DimRange,
   type DType,
   dtypes,
-  type Chunk,
   sameBox,
   type Shape,
+  type TensorChunk,
+  type VaryingAxis,
 } from '@shardwise/core/extend';
 import { z } from 'zod';
-import { covers } from './covers.ts';
-import type { TensorChunk, VaryingAxis } from './held-chunk.ts';
 
 /** A value that JSON can contain. */
 export type JsonValue =

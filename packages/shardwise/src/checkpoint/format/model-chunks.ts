@@ -1,7 +1,9 @@
 import {
   chunksOf,
   dtypes,
+  type HeldChunk,
   type HostArrays,
+  modelTensors,
   Module,
   ownPlace,
   Parameter,
@@ -9,8 +11,6 @@ import {
   type Tensor,
   wholeChunk,
 } from '@shardwise/core/extend';
-import type { HeldChunk } from './held-chunk.ts';
-import { modelTensors } from './model-tensors.ts';
 import { placeOver } from './varying.ts';
 
 /**

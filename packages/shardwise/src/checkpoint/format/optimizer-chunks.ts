@@ -2,6 +2,8 @@ import {
   CheckpointError,
   formatShape,
   fromData,
+  type HeldChunk,
+  modelTensors,
   type Module,
   replicated,
   type SavedState,
@@ -10,9 +12,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { z } from 'zod';
-import type { HeldChunk } from './held-chunk.ts';
 import { chunksOfTensor } from './model-chunks.ts';
-import { modelTensors } from './model-tensors.ts';
 import type { StoredGroup } from './index-file.ts';
 
 /** What an optimizer must have so that its states can be saved. */

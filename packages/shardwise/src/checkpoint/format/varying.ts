@@ -1,5 +1,9 @@
-import { currentSession, type DimRange, type SavedType } from '@shardwise/core/extend';
-import type { VaryingAxis } from './held-chunk.ts';
+import {
+  currentSession,
+  type DimRange,
+  type SavedType,
+  type VaryingAxis,
+} from '@shardwise/core/extend';
 import type { StoredTensor } from './index-file.ts';
 
 /**

@@ -43,20 +43,29 @@ export class ChunkFiles implements AsyncDisposable {
 
   /** Returns the elements of the chunks, one chunk after the other. Throws CheckpointError. */
   async readChunks(
-    { dtype, chunks: storedChunks }: StoredTensor,
+    tensor: StoredTensor,
     chunks: readonly Chunk[],
   ): Promise<Uint8Array<ArrayBuffer>> {
-    const elementBytes = dtypes[dtype].bytes;
+    const elementBytes = dtypes[tensor.dtype].bytes;
     const elements = chunks.reduce((sum, { start, stop }) => sum + stop - start, 0);
     const bytes = new Uint8Array(elements * elementBytes);
-    for (const storedChunk of storedChunks) {
-      let offset = 0;
-      for (const chunk of chunks) {
-        await this.#copy(storedChunk, chunk, elementBytes, bytes.subarray(offset));
-        offset += (chunk.stop - chunk.start) * elementBytes;
-      }
+    let offset = 0;
+    for (const chunk of chunks) {
+      await this.fill(tensor, chunk, bytes.subarray(offset));
+      offset += (chunk.stop - chunk.start) * elementBytes;
     }
     return bytes;
+  }
+
+  /** Copies the elements of a chunk to the beginning of `target`. Throws CheckpointError. */
+  async fill(
+    { dtype, chunks }: StoredTensor,
+    chunk: Chunk,
+    target: Uint8Array<ArrayBuffer>,
+  ): Promise<void> {
+    for (const storedChunk of chunks) {
+      await this.#copy(storedChunk, chunk, dtypes[dtype].bytes, target);
+    }
   }
 
   /** Yields the bytes of a tensor in order, at most BLOCK_BYTES at a time. Throws CheckpointError. */

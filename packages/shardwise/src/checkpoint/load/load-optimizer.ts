@@ -8,6 +8,7 @@ import {
   type HostArrays,
   isHeldAt,
   type Module,
+  modelTensors,
   option,
   type OptionRules,
   ownPlace,
@@ -20,7 +21,6 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { requireCheckpoint, type Checkpoint } from './open-checkpoint.ts';
-import { modelTensors } from '../format/model-tensors.ts';
 import { stepType } from '../format/optimizer-chunks.ts';
 import { readHeld } from './read-held.ts';
 import type { JsonValue, StoredGroup, StoredTensor } from '../format/index-file.ts';

@@ -2,11 +2,9 @@ import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { fillFromFile } from '@shardwise/core/node';
+import { fillFromFile, syncDirectory, writeAt } from '@shardwise/core/node';
 import type { CheckpointFiles } from './checkpoint-files.ts';
 
-/** Node refuses to write 2 GiB or more in one call. */
-const MAX_WRITE_BYTES = 2 ** 30;
 const WRITER = /^(.+)-(\d+)$/;
 
 /** The files of the disk. */
@@ -36,12 +34,10 @@ export const diskFiles: CheckpointFiles = {
 
   async writeFile(path, chunks) {
     await using file = await open(path, 'w');
+    let written = 0;
     for await (const chunk of chunks) {
-      let written = 0;
-      while (written < chunk.byteLength) {
-        const length = Math.min(chunk.byteLength - written, MAX_WRITE_BYTES);
-        written += (await file.write(chunk, written, length)).bytesWritten;
-      }
+      await writeAt(file, chunk, written);
+      written += chunk.byteLength;
     }
     await file.sync();
   },
@@ -54,12 +50,7 @@ export const diskFiles: CheckpointFiles = {
     await rm(path, { recursive: true, force: true });
   },
 
-  async syncDirectory(path) {
-    // Windows cannot open directories, and does not need this call.
-    if (process.platform === 'win32') return;
-    await using directory = await open(path, 'r');
-    await directory.sync();
-  },
+  syncDirectory,
 
   writer: `${hostname()}-${process.pid}`,
 

@@ -1,6 +1,12 @@
-import type { ProcessGroup } from '@shardwise/core/extend';
+import {
+  type HeldChunk,
+  onAllRanks,
+  planChunks,
+  type ProcessGroup,
+  SaveFailure,
+  type TensorChunk,
+} from '@shardwise/core/extend';
 import { z } from 'zod';
-import { onAllRanks, SaveFailure } from './all-ranks.ts';
 import {
   checksumsOf,
   checksumsSchema,
@@ -10,9 +16,7 @@ import {
 import type { RankContents } from './checkpoint-contents.ts';
 import { freeName, temporaryName } from '../places/checkpoint-folders.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
-import type { HeldChunk, TensorChunk } from '../format/held-chunk.ts';
-import { planChunks } from './plan-chunks.ts';
-import { requireEqual } from './require-equal.ts';
+import { requireEqual, saveAgain } from './require-equal.ts';
 import { requireEqualSettings, settingsOf, settingsSchema } from './require-equal-settings.ts';
 import { readText } from '../places/read-text.ts';
 import { chunkSchema, latestName, type SectionName, sectionNames } from '../format/index-file.ts';
@@ -67,7 +71,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   const { directory, files } = common;
   const asked = `Saving a checkpoint of step ${common.step} to ${directory}`;
   const contentsOfRank: RankContents[] = [];
-  const held = await onAllRanks(group, asked, heldSchema, async () => {
+  const held = await onAllRanks(group, { asked, todo: saveAgain }, heldSchema, async () => {
     const contents = await makeContents();
     contentsOfRank.push(contents);
     const { model, optimizer, states } = contents.heldChunks;
@@ -90,8 +94,11 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
     sectionNames.flatMap((each) => heldChunks[each]),
   );
   await requireEqual(group, asked, files, chunksOfRanks, own);
-  const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
-    group.rank === 0 ? makePlace(common) : null,
+  const [place] = await onAllRanks(
+    group,
+    { asked, todo: saveAgain },
+    placeSchema.nullable(),
+    async () => (group.rank === 0 ? makePlace(common) : null),
   );
   const { temporary, name } = placeSchema.parse(place);
   const tensors = {
@@ -102,7 +109,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   const differentBuffers = findDifferentBuffers(held.map(({ buffers }) => buffers));
   const begun: BegunSave[] = [];
   try {
-    await onAllRanks(group, asked, z.null(), async () => {
+    await onAllRanks(group, { asked, todo: saveAgain }, z.null(), async () => {
       for (const contents of contentsOfRank) {
         const take = async (section: SectionName): Promise<readonly OwnChunk[]> => {
           const chunks = planChunks(held.map((each) => each[section]))[group.rank] ?? [];

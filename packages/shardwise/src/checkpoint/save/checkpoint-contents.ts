@@ -1,6 +1,7 @@
 import {
   checkOptions,
   ConfigError,
+  type HeldChunk,
   type HostArrays,
   Module,
   option,
@@ -10,7 +11,6 @@ import {
 } from '@shardwise/core/extend';
 import { requireJson, requireStatefuls } from '../format/check-arguments.ts';
 import { isPlainObject, splitState } from '../format/state-tree.ts';
-import type { HeldChunk } from '../format/held-chunk.ts';
 import { aliasesOf, chunksOfBuffers, chunksOfModel } from '../format/model-chunks.ts';
 import {
   chunksOfOptimizer,

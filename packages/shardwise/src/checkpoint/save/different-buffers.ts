@@ -1,5 +1,5 @@
+import type { HeldChunk } from '@shardwise/core/extend';
 import { z } from 'zod';
-import type { HeldChunk } from '../format/held-chunk.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
 
 /** Buffers that are not the same on all ranks, and the first two ranks between which one differs. */

@@ -1,6 +1,6 @@
-import type { ProcessGroup } from '@shardwise/core/extend';
+import { onAllRanks, type ProcessGroup, SaveFailure } from '@shardwise/core/extend';
 import { z } from 'zod';
-import { onAllRanks, SaveFailure } from './all-ranks.ts';
+import { saveAgain } from './require-equal.ts';
 import { type BegunSave, checkSoleWriter } from './begin-save.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
 import { prune, removeLeftovers, temporaryName } from '../places/checkpoint-folders.ts';
@@ -38,8 +38,10 @@ type Written = z.infer<typeof writtenSchema>;
 export async function finishSave(group: ProcessGroup, save: BegunSave): Promise<string> {
   const { asked, files, temporary, directory, name } = save;
   try {
-    const written = await onAllRanks(group, asked, writtenSchema, () => writeOwn(group, save));
-    await onAllRanks(group, asked, z.null(), async () => {
+    const written = await onAllRanks(group, { asked, todo: saveAgain }, writtenSchema, () =>
+      writeOwn(group, save),
+    );
+    await onAllRanks(group, { asked, todo: saveAgain }, z.null(), async () => {
       if (group.rank === 0) await publish(save, written);
       return null;
     });

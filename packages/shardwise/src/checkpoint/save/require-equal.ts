@@ -1,10 +1,19 @@
-import { CheckpointError, type ProcessGroup } from '@shardwise/core/extend';
+import {
+  CheckpointError,
+  chunkKey,
+  type HeldChunk,
+  onAllRanks,
+  type ProcessGroup,
+  type TensorChunk,
+} from '@shardwise/core/extend';
 import { z } from 'zod';
-import { onAllRanks } from './all-ranks.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
-import { chunkKey, type HeldChunk, type TensorChunk } from '../format/held-chunk.ts';
 
 const MAX_NAMES = 10;
+
+/** What to do if a rank fails to save. */
+export const saveAgain =
+  'See to the cause and save again; the checkpoint before this one is still in force';
 
 /**
  * Compares checksums of chunks that several ranks hold, because only one rank writes each element. It is a collective.
@@ -24,11 +33,16 @@ export async function requireEqual(
   }
   const shared = (chunk: TensorChunk): boolean => (holders.get(chunkKey(chunk)) ?? 0) > 1;
   if (![...holders.values()].some((count) => count > 1)) return;
-  const checksums = await onAllRanks(group, asked, z.array(z.number()), async () => {
-    const own: number[] = [];
-    for (const each of heldChunks.filter(shared)) own.push(files.checksum(await each.read()));
-    return own;
-  });
+  const checksums = await onAllRanks(
+    group,
+    { asked, todo: saveAgain },
+    z.array(z.number()),
+    async () => {
+      const own: number[] = [];
+      for (const each of heldChunks.filter(shared)) own.push(files.checksum(await each.read()));
+      return own;
+    },
+  );
   const first = new Map<string, { readonly rank: number; readonly checksum: number | undefined }>();
   const different = new Map<string, { readonly rank: number; readonly other: number }>();
   for (const [rank, chunks] of held.entries()) {

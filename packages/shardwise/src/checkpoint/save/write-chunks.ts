@@ -3,12 +3,13 @@ import {
   dtypes,
   elementCount,
   encodeSafetensorsHeader,
+  formatChunk,
+  type HeldChunk,
   sameBox,
   type Shape,
+  type TensorChunk,
 } from '@shardwise/core/extend';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
-import { formatChunk } from '../format/format-chunk.ts';
-import type { HeldChunk, TensorChunk } from '../format/held-chunk.ts';
 import { CHECKSUM_BYTES, type StoredChunk } from '../format/index-file.ts';
 
 /** A chunk that this rank writes, and the source of its bytes. */

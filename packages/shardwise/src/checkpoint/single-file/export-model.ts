@@ -1,11 +1,42 @@
-import { CheckpointError, encodeSafetensorsHeader } from '@shardwise/core/extend';
-import type { CheckpointFiles } from '../places/checkpoint-files.ts';
+import {
+  checkOptions,
+  CheckpointError,
+  ConfigError,
+  type DType,
+  dtypes,
+  encodeSafetensorsHeader,
+  option,
+  type OptionRules,
+  roundArray,
+} from '@shardwise/core/extend';
 import { diskFiles } from '../places/disk-files.ts';
 import { loadCheckpoint } from '../load/load-checkpoint.ts';
 import type { Checkpoint } from '../load/open-checkpoint.ts';
 import { replaceFile } from '../places/replace-file.ts';
 import type { StoredTensor } from '../format/index-file.ts';
 import { describeVarying } from '../format/varying.ts';
+
+/** The dtypes that an exported model can have. */
+export const exportDTypes = ['f32', 'bf16', 'f16'] as const;
+
+/** Options of `exportModel`. */
+export interface ExportOptions {
+  /** The dtype of all floats in the file. They are rounded to it. Default: each keeps its dtype. */
+  readonly dtype?: (typeof exportDTypes)[number];
+  /** Texts that the file has beside the tensors. Default: `format: 'pt'`, which is in the file in any case. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+const exportRules: OptionRules<ExportOptions> = {
+  dtype: option.oneOf(...exportDTypes),
+  metadata: {
+    fits: (value): value is Readonly<Record<string, string>> =>
+      typeof value === 'object' &&
+      value !== null &&
+      Object.values(value).every((text) => typeof text === 'string'),
+    expected: 'texts by name',
+  },
+};
 
 /**
  * Writes the model of a checkpoint (found as by checkpoints.load) to one safetensors file. As PyTorch expects,
@@ -15,30 +46,59 @@ import { describeVarying } from '../format/varying.ts';
 export async function exportModel(
   checkpointDirectory: string,
   path: string,
-  files: CheckpointFiles = diskFiles,
+  options: ExportOptions = {},
 ): Promise<void> {
+  checkOptions('exportModel', options, exportRules);
   const checkpoint = await loadCheckpoint(checkpointDirectory);
-  const tensors = new Map<string, StoredTensor>();
+  const tensors = new Map<string, ExportedTensor>();
   for (const name of [...checkpoint.model.names, ...checkpoint.aliases.keys()]) {
-    const tensor = checkpoint.model.get(checkpoint.aliases.get(name) ?? name);
-    if (tensor?.varying !== undefined) throw varyingError(checkpoint.directory, path, tensor);
-    if (tensor !== undefined) tensors.set(name, tensor);
+    const stored = checkpoint.model.get(checkpoint.aliases.get(name) ?? name);
+    if (stored?.varying !== undefined) throw varyingError(checkpoint.directory, path, stored);
+    if (stored === undefined) continue;
+    const { shape } = stored;
+    const isFloat = dtypes[stored.dtype].kind === 'float';
+    tensors.set(name, {
+      stored,
+      shape,
+      dtype: isFloat ? (options.dtype ?? stored.dtype) : stored.dtype,
+    });
   }
   const asked = `Exporting ${checkpoint.directory} to ${path}`;
-  await replaceFile(asked, path, contents(checkpoint, tensors), files);
+  const metadata = { ...options.metadata, format: 'pt' };
+  await replaceFile(asked, path, contents(checkpoint, tensors, metadata), diskFiles);
+}
+
+/** A tensor of the checkpoint with the dtype that it has in the file. */
+interface ExportedTensor {
+  readonly stored: StoredTensor;
+  readonly shape: readonly number[];
+  readonly dtype: DType;
 }
 
 async function* contents(
   checkpoint: Checkpoint,
-  tensors: ReadonlyMap<string, StoredTensor>,
+  tensors: ReadonlyMap<string, ExportedTensor>,
+  metadata: Readonly<Record<string, string>>,
 ): AsyncGenerator<Uint8Array> {
-  const { header, places } = encodeSafetensorsHeader(Object.fromEntries(tensors), { format: 'pt' });
+  const { header, places } = encodeSafetensorsHeader(Object.fromEntries(tensors), metadata);
   yield header;
   await using chunks = checkpoint.model.open();
   for (const { name } of places) {
     const tensor = tensors.get(name);
-    if (tensor !== undefined) yield* chunks.boxes(tensor);
+    if (tensor === undefined) continue;
+    for await (const bytes of chunks.boxes(tensor.stored)) yield converted(tensor, bytes);
   }
+}
+
+function converted({ stored, dtype }: ExportedTensor, bytes: Uint8Array): Uint8Array {
+  const shape = [bytes.byteLength / dtypes[stored.dtype].bytes];
+  const array = roundArray({ dtype: stored.dtype, shape, bytes }, dtype);
+  if (array !== undefined) return array.bytes;
+  throw new ConfigError({
+    asked: `to export '${stored.name}' as ${dtype}`,
+    found: `${stored.dtype}, which does not become ${dtype}`,
+    todo: 'Export it without a dtype',
+  });
 }
 
 function varyingError(from: string, path: string, tensor: StoredTensor): CheckpointError {

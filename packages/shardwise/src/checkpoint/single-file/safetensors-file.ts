@@ -1,11 +1,19 @@
 import { open } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
 import {
   CheckpointError,
   decodeSafetensors,
+  dtypes,
+  elementCount,
   encodeSafetensorsHeader,
   type HostArray,
+  hostArray,
   type HostArrays,
+  isIndexName,
+  safetensorsSource,
+  wholeChunk,
 } from '@shardwise/core/extend';
+import { diskFolder } from '@shardwise/core/node';
 import { diskFiles } from '../places/disk-files.ts';
 import { replaceFile } from '../places/replace-file.ts';
 
@@ -28,9 +36,29 @@ export async function writeTensorFile(
   await replaceFile(`Saving tensors to ${path}`, path, contents, diskFiles);
 }
 
-/** Reads one safetensors file. Throws CheckpointError if it is missing or damaged. */
+/**
+ * Reads one safetensors file, or all files of an index (`model.safetensors.index.json`). Throws CheckpointError if a
+ * file is missing or damaged.
+ */
 export async function readTensorFile(path: string): Promise<TensorFile> {
+  if (isIndexName(path)) return readShards(path);
   return decodeSafetensors(await readWhole(path), askedOf(path));
+}
+
+async function readShards(path: string): Promise<TensorFile> {
+  const source = await safetensorsSource(diskFolder(dirname(path)), basename(path));
+  await using reader = source.open();
+  const tensors: Record<string, HostArray> = {};
+  for (const name of source.names) {
+    const type = source.get(name);
+    if (type === undefined) continue;
+    const { dtype, shape } = type;
+    const bytes = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
+    const part = { layout: { dims: [], partial: [] } };
+    await reader.fill(name, wholeChunk(shape), bytes, part);
+    tensors[name] = hostArray(dtype, shape, bytes);
+  }
+  return { tensors, metadata: source.metadata };
 }
 
 async function readWhole(path: string): Promise<Uint8Array> {

@@ -56,8 +56,8 @@ function checked(name: string, value: unknown): HostArray {
 }
 
 /**
- * The tensors of a safetensors file by name, from saveTensorFile or any other writer. They have the form of a
- * state dict: `model.loadStateDict(await loadTensorFile(path))`, or `fromHostArray(tensors.x)`. Throws
+ * The tensors of a safetensors file by name, from saveTensorFile or any other writer, or of all files that an index
+ * (`model.safetensors.index.json`) names. They have the form of a state dict: `model.loadStateDict(await loadTensorFile(path))`, or `fromHostArray(tensors.x)`. Throws
  * CheckpointError, and DTypeError for a dtype that this library does not have.
  */
 export async function loadTensorFile(path: string): Promise<HostArrays> {

@@ -1,13 +1,17 @@
 import {
   chunksOf,
+  type DType,
   dtypes,
   elementCount,
+  fromBytes,
+  type HostData,
   type LowPrecision,
   type Node,
   noGrad,
   ownPlace,
   type Parameter,
   type ParameterPlan,
+  type Shape,
   takeChunks,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../../layout/axis-layout.ts';
@@ -63,16 +67,14 @@ export async function shardedPart(
     return scattered(takeChunks(whole, shape, chunksOf(shape, own, ownPlace), dtypes[dtype].bytes));
   }
   const allShape = paddedShape(shape, sharding, size);
-  const padded = new Float32Array(elementCount(allShape));
-  new Uint8Array(padded.buffer).set(whole);
+  const padded = paddedData(whole, allShape, dtype);
   return keepsGradient
     ? new StateShardedPart(padded, allShape, common)
     : new GradientShardedPart(padded, allShape, common);
 
   function scattered(bytes: Uint8Array): ShardedPart {
     const ownShape = partShape(shape, common.sharding, size);
-    const values = new Float32Array(elementCount(ownShape));
-    new Uint8Array(values.buffer).set(bytes);
+    const values = paddedData(bytes, ownShape, dtype);
     if (lowPrecision === undefined) return new ScatteredPart(values, ownShape, common);
     return new MixedPrecisionPart(values, ownShape, {
       ...common,
@@ -81,6 +83,13 @@ export async function shardedPart(
       keepsGradient: keepsGradient ? 'whole' : 'part',
     });
   }
+}
+
+/** Makes elements of these bytes and of zeros after them. Shape: -> shape N. */
+function paddedData(bytes: Uint8Array, shape: Shape, dtype: DType): HostData {
+  const padded = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
+  padded.set(bytes);
+  return fromBytes(padded, dtype);
 }
 
 /** A part of which the rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */

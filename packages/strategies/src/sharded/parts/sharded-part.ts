@@ -82,6 +82,7 @@ export abstract class ShardedPart extends StoredPart {
     { name, findUnusedParameters, model, axis, sharding, requiresGrad, of }: ShardedPartOptions,
   ) {
     super(data, shape, {
+      dtype: of.dtype,
       requiresGrad,
       wholeShape: of.wholeShape,
       layout: joinLayouts(of.layout, layoutOver(axis, sharding, of.ndim)),

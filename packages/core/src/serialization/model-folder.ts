@@ -1,0 +1,90 @@
+import { CheckpointError } from '../spec/errors.ts';
+
+/** A file of which any bytes can be read. */
+export interface RandomAccessFile {
+  readonly byteLength: number;
+  /** Bytes between two stretches that are cheaper to read along than to leave out by a second read. */
+  readonly gapBytes: number;
+  /** Fills `target` from `byteOffset` on. Returns the number of bytes read, which is lower if the file ends earlier. */
+  read(target: Uint8Array<ArrayBuffer>, byteOffset: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** A place with the files of a model: a folder of the disk, or files that the visitor of a page has picked. */
+export interface ModelFolder {
+  /** What errors call the place, such as the path of the folder. */
+  readonly place: string;
+  /** Returns the text of a small file, or undefined if there is no file of this name. */
+  readText(name: string): Promise<string | undefined>;
+  /** Opens a file. Returns undefined if there is no file of this name. */
+  open(name: string): Promise<RandomAccessFile | undefined>;
+}
+
+/** The most bytes of a file that `readText` reads. Files of tokenizers have some ten megabytes. */
+export const MAX_TEXT_BYTES: number = 2 ** 28;
+
+/** The path of a file of a folder, for errors. */
+export function pathIn({ place }: ModelFolder, name: string): string {
+  return place === '' ? name : `${place}/${name}`;
+}
+
+/** Opens a file with tensors. Throws CheckpointError if there is none. */
+export async function openFile(folder: ModelFolder, name: string): Promise<RandomAccessFile> {
+  const file = await folder.open(name);
+  if (file === undefined) throw missingFile(pathIn(folder, name));
+  return file;
+}
+
+/** The error for a file that is not there. */
+export function missingFile(path: string): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `Loading tensors of ${path}`,
+      found: 'no such file',
+      todo: 'Give a file of tensors, or an index (model.safetensors.index.json) with all its files beside it',
+    },
+    { path },
+  );
+}
+
+/** Returns exactly these bytes of a file. Throws CheckpointError if the file ends earlier. */
+export async function readBytes(
+  file: RandomAccessFile,
+  path: string,
+  byteOffset: number,
+  byteLength: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (byteOffset + byteLength > file.byteLength) {
+    throw tooShort(path, byteOffset, byteLength, file.byteLength - byteOffset);
+  }
+  const bytes = new Uint8Array(byteLength);
+  await fillFully(file, path, byteOffset, bytes);
+  return bytes;
+}
+
+/** Fills `target` with the bytes of a file. Throws CheckpointError if the file ends earlier. */
+export async function fillFully(
+  file: RandomAccessFile,
+  path: string,
+  byteOffset: number,
+  target: Uint8Array<ArrayBuffer>,
+): Promise<void> {
+  const filled = await file.read(target, byteOffset);
+  if (filled < target.byteLength) throw tooShort(path, byteOffset, target.byteLength, filled);
+}
+
+function tooShort(
+  path: string,
+  byteOffset: number,
+  expected: number,
+  found: number,
+): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `Reading ${path}`,
+      found: `expected ${expected} bytes at ${byteOffset}, found ${Math.max(0, found)}`,
+      todo: 'Load another copy of the file',
+    },
+    { path, byteOffset, expectedBytes: expected, foundBytes: found },
+  );
+}

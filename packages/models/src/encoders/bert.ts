@@ -1,0 +1,207 @@
+import {
+  Dropout,
+  functional,
+  LayerNorm,
+  type Linear,
+  option,
+  type OptionRules,
+  type Parameter,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { activate, type ActivationName } from '../layers/activations.ts';
+import { InitialValues } from '../layers/initial-values.ts';
+import { positionsOf } from '../layers/positions.ts';
+import type { ConfigFormat } from '../model/config-format.ts';
+import {
+  PretrainedModel,
+  type PretrainedOptions,
+  pretrainedRules,
+} from '../model/pretrained-model.ts';
+import { classificationLoss, Classifier, labelCount } from './classification.ts';
+import type { EncoderCall } from './encoder-call.ts';
+import { bertFormat, type EncoderConfig, requireTied } from './encoder-config.ts';
+import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
+import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
+import { EncoderPart } from './encoder-part.ts';
+
+// BERT (Devlin et al. 2019), and with it MiniLM (Wang et al. 2020), which is a BERT of another size.
+// Letters: B batch, T tokens, C channels, V vocabulary, L labels.
+
+/** Options of an encoder without a head. */
+export interface EncoderOptions extends PretrainedOptions {
+  /** Whether there is a pooler. Default: true. */
+  readonly addPoolingLayer?: boolean;
+}
+
+export const encoderRules: OptionRules<EncoderOptions> = {
+  ...pretrainedRules,
+  addPoolingLayer: option.flag,
+};
+
+/** BERT without a head. */
+export class BertModel extends PretrainedModel<EncoderConfig> {
+  static readonly architecture = 'BertModel';
+  static readonly format: ConfigFormat<EncoderConfig> = bertFormat;
+  override readonly baseModelPrefix = 'bert';
+  readonly embeddings: EncoderEmbeddings;
+  readonly encoder: Encoder;
+  readonly pooler: Pooler | null;
+
+  /** Throws ConfigError for a config that this class cannot compute. */
+  constructor(config: Partial<EncoderConfig> = {}, options: EncoderOptions = {}) {
+    super(BertModel, config);
+    const values = new InitialValues(options, this.config.initializerRange, encoderRules);
+    this.embeddings = new EncoderEmbeddings(this.config, values);
+    this.encoder = new Encoder(this.config, values);
+    this.pooler = (options.addPoolingLayer ?? true) ? new Pooler(this.config, values) : null;
+  }
+
+  /** Returns the vectors of all tokens. Shape: inputIds i32 [B, T] -> [B, T, C]. */
+  forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
+    requireEncoderCall('BertModel', inputIds, call, this.config.maxPositionEmbeddings);
+    const x = this.embeddings.forward(inputIds, positionsOf(inputIds, call), call);
+    return this.encoder.forward(x, call);
+  }
+
+  /** Makes one vector of each row. Throws ConfigError if there is no pooler. Shape: hidden [B, T, C] -> [B, C]. */
+  pool(hidden: Tensor): Tensor {
+    return requirePooler(this).forward(hidden);
+  }
+}
+
+class PredictionTransform extends EncoderPart {
+  readonly dense: Linear;
+  readonly layerNorm: LayerNorm;
+  readonly #activation: ActivationName;
+
+  constructor({ hiddenSize, hiddenAct, layerNormEps }: EncoderConfig, values: InitialValues) {
+    super();
+    this.dense = values.linear(hiddenSize, hiddenSize);
+    this.layerNorm = new LayerNorm(hiddenSize, { eps: layerNormEps });
+    this.#activation = hiddenAct;
+  }
+
+  /** Shape: x [B, T, C] -> [B, T, C]. */
+  forward(x: Tensor): Tensor {
+    return this.layerNorm.forward(activate(this.dense.forward(x), this.#activation));
+  }
+}
+
+class LMPredictionHead extends EncoderPart {
+  bias: Parameter;
+  readonly transform: PredictionTransform;
+  readonly decoder: Linear;
+
+  constructor(config: EncoderConfig, values: InitialValues, { embeddings }: BertModel) {
+    super();
+    const { hiddenSize, vocabSize } = config;
+    this.bias = values.constant([vocabSize], 0);
+    this.transform = new PredictionTransform(config, values);
+    this.decoder = values.head(hiddenSize, vocabSize, {
+      tied: embeddings.wordEmbeddings,
+    });
+    this.decoder.bias = this.bias;
+  }
+
+  /** Shape: x [B, T, C] -> [B, T, V]. */
+  forward(x: Tensor): Tensor {
+    return this.decoder.forward(this.transform.forward(x));
+  }
+}
+
+class OnlyMLMHead extends EncoderPart {
+  readonly predictions: LMPredictionHead;
+
+  constructor(config: EncoderConfig, values: InitialValues, bert: BertModel) {
+    super();
+    this.predictions = new LMPredictionHead(config, values, bert);
+  }
+
+  /** Shape: x [B, T, C] -> [B, T, V]. */
+  forward(x: Tensor): Tensor {
+    return this.predictions.forward(x);
+  }
+}
+
+/** BERT that predicts the tokens that its input hides. */
+export class BertForMaskedLM extends PretrainedModel<EncoderConfig> {
+  static readonly architecture = 'BertForMaskedLM';
+  static readonly format: ConfigFormat<EncoderConfig> = bertFormat;
+  override readonly baseModelPrefix = 'bert';
+  readonly bert: BertModel;
+  readonly cls: OnlyMLMHead;
+
+  /** Throws ConfigError for a config that this class cannot compute. */
+  constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
+    super(BertForMaskedLM, config);
+    requireTied(BertForMaskedLM.architecture, this.config);
+    const values = new InitialValues(options, this.config.initializerRange);
+    this.bert = new BertModel(this.config, { ...options, addPoolingLayer: false });
+    this.cls = new OnlyMLMHead(this.config, values, this.bert);
+  }
+
+  /** Returns logits, or the mean loss of the labels but -100. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
+  forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
+    const logits = this.cls.forward(this.bert.forward(inputIds, call));
+    return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+  }
+}
+
+/** BERT that classifies rows by their first token. */
+export class BertForSequenceClassification extends Classifier<EncoderConfig> {
+  static readonly architecture = 'BertForSequenceClassification';
+  static readonly format: ConfigFormat<EncoderConfig> = bertFormat;
+  override readonly baseModelPrefix = 'bert';
+  readonly bert: BertModel;
+  readonly dropout: Dropout;
+  readonly classifier: Linear;
+
+  /** Throws ConfigError for a config that this class cannot compute. */
+  constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
+    super(BertForSequenceClassification, config);
+    const { hiddenSize, classifierDropout, hiddenDropoutProb, initializerRange } = this.config;
+    this.bert = new BertModel(this.config, options);
+    this.dropout = new Dropout(classifierDropout ?? hiddenDropoutProb);
+    const values = new InitialValues(options, initializerRange);
+    this.classifier = values.linear(hiddenSize, labelCount(this.config));
+  }
+
+  /**
+   * Returns logits, or the mean loss that `classificationLoss` describes.
+   * Shape: inputIds i32 [B, T], labels i32 [B] or floats [B, L] -> [B, L] or [].
+   */
+  forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
+    const pooled = this.bert.pool(this.bert.forward(inputIds, call));
+    const logits = this.classifier.forward(this.dropout.forward(pooled));
+    return call.labels === undefined
+      ? logits
+      : classificationLoss(this.config, logits, call.labels);
+  }
+}
+
+/** BERT that classifies each token. */
+export class BertForTokenClassification extends Classifier<EncoderConfig> {
+  static readonly architecture = 'BertForTokenClassification';
+  static readonly format: ConfigFormat<EncoderConfig> = bertFormat;
+  override readonly baseModelPrefix = 'bert';
+  readonly bert: BertModel;
+  readonly dropout: Dropout;
+  readonly classifier: Linear;
+
+  /** Throws ConfigError for a config that this class cannot compute. */
+  constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
+    super(BertForTokenClassification, config);
+    const { hiddenSize, classifierDropout, hiddenDropoutProb, initializerRange } = this.config;
+    this.bert = new BertModel(this.config, { ...options, addPoolingLayer: false });
+    this.dropout = new Dropout(classifierDropout ?? hiddenDropoutProb);
+    const values = new InitialValues(options, initializerRange);
+    this.classifier = values.linear(hiddenSize, labelCount(this.config));
+  }
+
+  /** Returns logits, or the mean loss of the labels but -100. Shape: inputIds i32 [B, T] -> [B, T, L] or []. */
+  forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
+    const hidden = this.dropout.forward(this.bert.forward(inputIds, call));
+    const logits = this.classifier.forward(hidden);
+    return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+  }
+}

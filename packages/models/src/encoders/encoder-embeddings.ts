@@ -1,0 +1,69 @@
+import {
+  ConfigError,
+  Dropout,
+  type Embedding,
+  LayerNorm,
+  type Tensor,
+} from '@shardwise/core/extend';
+import type { InitialValues } from '../layers/initial-values.ts';
+import type { EncoderCall } from './encoder-call.ts';
+import type { EncoderConfig } from './encoder-config.ts';
+import { EncoderPart } from './encoder-part.ts';
+
+// Letters: B batch, T tokens, C channels.
+
+/** The sum of the vectors of a token, of its place and of its segment, normalised. */
+export class EncoderEmbeddings extends EncoderPart {
+  readonly wordEmbeddings: Embedding;
+  readonly positionEmbeddings: Embedding;
+  readonly tokenTypeEmbeddings: Embedding;
+  readonly layerNorm: LayerNorm;
+  readonly dropout: Dropout;
+
+  /** `positionPadding` is the place of padding, whose vector does not train. */
+  constructor(config: EncoderConfig, values: InitialValues, positionPadding?: number) {
+    super();
+    const { vocabSize, hiddenSize, maxPositionEmbeddings, typeVocabSize, padTokenId } = config;
+    this.wordEmbeddings = values.embedding(vocabSize, hiddenSize, padTokenId);
+    this.positionEmbeddings = values.embedding(maxPositionEmbeddings, hiddenSize, positionPadding);
+    this.tokenTypeEmbeddings = values.embedding(typeVocabSize, hiddenSize);
+    this.layerNorm = new LayerNorm(hiddenSize, { eps: config.layerNormEps });
+    this.dropout = new Dropout(config.hiddenDropoutProb);
+  }
+
+  /** Shape: inputIds i32 [B, T], positions i32 [B, T] or [1, T] -> [B, T, C]. */
+  forward(inputIds: Tensor, positions: Tensor, { tokenTypeIds }: EncoderCall): Tensor {
+    const types = tokenTypeIds ?? inputIds.mul(0);
+    const sum = this.wordEmbeddings
+      .forward(inputIds)
+      .add(this.tokenTypeEmbeddings.forward(types))
+      .add(this.positionEmbeddings.forward(positions));
+    return this.dropout.forward(this.layerNorm.forward(sum));
+  }
+}
+
+/** Throws ConfigError for rows of more tokens than there are places, and for a call with a cache. */
+export function requireEncoderCall(
+  model: string,
+  inputIds: Tensor,
+  { cache }: EncoderCall,
+  places: number,
+): void {
+  const [, length = 0] = inputIds.shape;
+  if (cache !== undefined) {
+    throw new ConfigError({
+      asked: `${model} with a cache`,
+      found: 'an encoder, in which each token sees the later ones, too',
+      todo: 'Leave the cache out',
+    });
+  }
+  if (length <= places) return;
+  throw new ConfigError(
+    {
+      asked: `${model} of rows of ${length} tokens`,
+      found: `vectors for ${places} places (max_position_embeddings)`,
+      todo: 'Truncate the rows when they are tokenized',
+    },
+    { length, places },
+  );
+}

@@ -1,0 +1,125 @@
+import {
+  checkOptions,
+  ConfigError,
+  defaultGenerator,
+  type Generator,
+  type Module,
+  requireModule,
+} from '@shardwise/core/extend';
+import { Conv1D } from '../layers/conv1d.ts';
+import { LoraConv1D } from './lora-conv1d.ts';
+import type { AdaptableLayer } from './lora-layer.ts';
+import { LoraLinear } from './lora-linear.ts';
+import { type LoraOptions, loraRules, type LoraSettings } from './lora-options.ts';
+import { initialParts } from './lora-parts.ts';
+import { replaceModules } from './replace-modules.ts';
+import { isNamed, targetLayers } from './target-layers.ts';
+
+/**
+ * Freezes a model and gives linear layers adapters of low rank, which train (LoRA, Hu et al. 2021). The layers are
+ * replaced in place; their weights keep their state names, and tied weights stay tied. The adapters' initial values are
+ * those of PEFT: A is drawn as for torch.nn.Linear, and B is zero. Call it before `parallelize`, and make the optimizer
+ * from `model.parameters()`: those that are frozen have no gradients and no states.
+ *
+ *     addLora(model, { rank: 8, alpha: 16, targetModules: ['q_proj', 'v_proj'] });
+ *
+ * Throws ConfigError for options out of range, for a name that no linear layer has, for a model that has adapters
+ * already, and for one that is parallel already.
+ */
+export function addLora<M extends Module>(model: M, options: LoraOptions): M {
+  requireModule('addLora', model);
+  checkOptions('addLora', options, loraRules);
+  const {
+    rank = 8,
+    alpha = 8,
+    dropout = 0,
+    useRslora = false,
+    useDora = false,
+    modulesToSave = [],
+    generator = defaultGenerator(),
+  } = options;
+  requireApart('addLora', model);
+  const settings: LoraSettings = { rank, alpha, dropout, useRslora, useDora };
+  const layers = targetLayers(model, options.targetModules);
+  installAdapters(
+    model,
+    layers.map(([path, layer]) => ({ path, layer, settings })),
+    { generator, modulesToSave },
+  );
+  return model;
+}
+
+/** A layer that gets an adapter. */
+export interface NewAdapter {
+  readonly path: string;
+  readonly layer: AdaptableLayer;
+  readonly settings: LoraSettings;
+}
+
+/** Freezes a model, and replaces layers by ones with adapters. Throws ConfigError before anything changes. */
+export function installAdapters(
+  model: Module,
+  adapters: readonly NewAdapter[],
+  { generator, modulesToSave }: Required<Pick<LoraOptions, 'generator' | 'modulesToSave'>>,
+): void {
+  const saved = modulesToSave.flatMap((name) => namedModule(model, name));
+  const adapted = new Map<Module, Module>();
+  for (const { path, layer, settings } of adapters) {
+    if (!adapted.has(layer)) adapted.set(layer, adapterOf(path, layer, settings, generator));
+  }
+  model.requiresGrad_(false);
+  replaceModules(model, adapted);
+  for (const module of saved) module.requiresGrad_(true);
+}
+
+function adapterOf(
+  path: string,
+  layer: AdaptableLayer,
+  settings: LoraSettings,
+  generator: Generator,
+): Module {
+  if (settings.useDora && layer.weight.initialPart !== null) throw partError(path);
+  const isTransposed = layer instanceof Conv1D;
+  const rows = isTransposed ? layer.weight.transpose(0, 1) : layer.weight;
+  const parts = initialParts(settings, rows, generator);
+  const adapted = isTransposed ? new LoraConv1D(layer, parts) : new LoraLinear(layer, parts);
+  return adapted.train(layer.training);
+}
+
+function namedModule(model: Module, name: string): readonly Module[] {
+  const found = model.namedModules().filter(([path]) => isNamed(path, name));
+  if (found.length > 0) return found.map(([, module]) => module);
+  throw new ConfigError(
+    {
+      asked: `LoRA with '${name}' in modulesToSave`,
+      found: `no module of this name in ${model.constructor.name}`,
+      todo: 'Use names that namedModules() gives, or their last parts',
+    },
+    { name },
+  );
+}
+
+/** Throws ConfigError for a model whose parameters a strategy has replaced. */
+export function requireApart(asked: string, model: Module): void {
+  const shared = model.namedParameters().find(([, parameter]) => parameter.part !== parameter);
+  if (shared === undefined) return;
+  throw new ConfigError(
+    {
+      asked: `${asked} in ${model.constructor.name}`,
+      found: `a strategy has put another parameter in the place of '${shared[0]}'`,
+      todo: `Call ${asked} before parallelize()`,
+    },
+    { name: shared[0] },
+  );
+}
+
+function partError(path: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `DoRA in '${path}' inside constructSharded`,
+      found: 'a part of its weight only, so the lengths of the rows are not known',
+      todo: 'Build the model without constructSharded, or leave useDora out',
+    },
+    { path },
+  );
+}

@@ -1,0 +1,133 @@
+import {
+  allReduce,
+  ConfigError,
+  functional,
+  Linear,
+  type Module,
+  type Named,
+  noGrad,
+  ownPlace,
+  type Parameter,
+  reinterpret,
+  requireModule,
+  type Tensor,
+  withCoordinateKeys,
+} from '@shardwise/core/extend';
+import type { AdaptedProduct, SharedProduct } from '@shardwise/strategies';
+import { Conv1D } from '../layers/conv1d.ts';
+import type { LowRankFactor } from './low-rank-factor.ts';
+import { type LoraSettings, scalingOf } from './lora-options.ts';
+
+/** The linear layers that can have an adapter. */
+export type AdaptableLayer = Linear | Conv1D;
+
+export function isAdaptable(module: Module): module is AdaptableLayer {
+  return module instanceof Linear || module instanceof Conv1D;
+}
+
+/**
+ * A linear layer to whose product the terms of an adapter are added: x Wᵀ + scaling · x Aᵀ Bᵀ (Hu et al. 2021), where W
+ * is frozen. With DoRA, each row of W + scaling · B A is then brought to the length in `loraMagnitudeVector`.
+ */
+export interface LoraLayer extends Module, AdaptedProduct {
+  readonly bias: Parameter | null;
+  readonly loraA: LowRankFactor;
+  readonly loraB: LowRankFactor;
+  /** Shape: [out]. Null without DoRA. */
+  readonly loraMagnitudeVector: Parameter | null;
+  readonly settings: LoraSettings;
+  /** The weight that mergeLora can change. Null for one that is kept in fewer bits. */
+  readonly mergeableWeight: Parameter | null;
+  /** What mergeLora has done, or null while the adapter is apart. */
+  merged: MergedUpdate | null;
+  /** The product with the frozen weight alone. Shape: x [.., in] -> [.., out]. */
+  baseProduct(x: Tensor): Tensor;
+  /** The frozen weight. Shape: -> [out, in]. */
+  weightRows(): Tensor;
+  /** Values of the weight in the layout in which the layer keeps it. Shape: [out, in] -> that of the weight. */
+  fromRows(rows: Tensor): Tensor;
+  /** The layer without its adapter. */
+  unwrapped(): Module;
+}
+
+export interface MergedUpdate {
+  /** The factor of each row that DoRA has merged. Null without DoRA. Shape: [out, 1]. */
+  readonly rowFactors: Tensor | null;
+}
+
+export function isLoraLayer(module: Module): module is Module & LoraLayer {
+  return 'loraA' in module && 'settings' in module;
+}
+
+/** Returns the layers of a model that have adapters. Throws ConfigError if there are none. */
+export function loraLayers(asked: string, model: Module): readonly Named<Module & LoraLayer>[] {
+  requireModule(asked, model);
+  const layers = model
+    .namedModules()
+    .filter((entry): entry is Named<Module & LoraLayer> => isLoraLayer(entry[1]));
+  if (layers.length > 0) return layers;
+  throw new ConfigError(
+    {
+      asked: `${asked}() of ${model.constructor.name}`,
+      found: 'no layer with an adapter',
+      todo: 'Call addLora first',
+    },
+    { model: model.constructor.name },
+  );
+}
+
+/** The product of a layer with its adapter, without the bias. Shape: x [.., in] -> [.., out]. */
+export function adaptedProduct(layer: LoraLayer, x: Tensor, shared: SharedProduct | null): Tensor {
+  if (layer.merged !== null) return layer.baseProduct(x);
+  const { dropout } = layer.settings;
+  const drops = layer.training && dropout > 0;
+  const base = layer.baseProduct(x);
+  const dropped = drops ? dropOwn(x, dropout, shared) : x;
+  const update = lowRankProduct(layer, dropped, shared).to(base.dtype);
+  if (layer.loraMagnitudeVector === null) return base.add(update);
+  const factors = rowFactors(layer, layer.loraMagnitudeVector, shared).to(base.dtype);
+  // As in PEFT, what dropout drops is missing from the change of the frozen product, but not from the product itself.
+  if (!drops) return base.add(update).mul(factors);
+  return base.add(layer.baseProduct(dropped).mul(factors.sub(1))).add(update.mul(factors));
+}
+
+/** Parts of the inputs are dropped independently of each other. Shape: N -> N. */
+function dropOwn(x: Tensor, probability: number, shared: SharedProduct | null): Tensor {
+  const drop = (): Tensor => functional.dropout(x, probability);
+  if (shared?.of !== 'inputs') return drop();
+  return withCoordinateKeys(ownPlace(shared.axis).rank, drop);
+}
+
+/** scaling · x Aᵀ Bᵀ, in the dtype of the adapter. Shape: x [.., in] -> [.., out]. */
+function lowRankProduct(
+  { loraA, loraB, settings }: LoraLayer,
+  x: Tensor,
+  shared: SharedProduct | null,
+): Tensor {
+  const a = shared?.of === 'outputs' ? ofAllRanks(loraA.weight, shared) : loraA.weight;
+  const b = shared?.of === 'inputs' ? ofAllRanks(loraB.weight, shared) : loraB.weight;
+  const low = functional.linear(x.to(loraA.weight.dtype), a);
+  return functional.linear(low, b).mul(scalingOf(settings));
+}
+
+/**
+ * By how much DoRA stretches each row: its length in the magnitude vector, divided by that of W + scaling · B A, through
+ * which no gradient flows. Shape: -> [out].
+ */
+function rowFactors(layer: LoraLayer, magnitude: Parameter, shared: SharedProduct | null): Tensor {
+  const length = noGrad(() => {
+    const squares = layer.weightRows().add(updateOf(layer)).square().sum(1);
+    return (shared?.of === 'inputs' ? allReduce(squares, shared.axis) : squares).sqrt();
+  });
+  return (shared?.of === 'inputs' ? ofAllRanks(magnitude, shared) : magnitude).div(length);
+}
+
+/** A value that all ranks have and each uses for its part of a product, so that its gradient is summed. Shape: N -> N. */
+function ofAllRanks(x: Tensor, { axis }: SharedProduct): Tensor {
+  return reinterpret(x, axis, 'invariant', 'replicate');
+}
+
+/** scaling · B A. Shape: -> [out, in]. */
+export function updateOf({ loraA, loraB, settings }: LoraLayer): Tensor {
+  return loraB.weight.matmul(loraA.weight).mul(scalingOf(settings));
+}

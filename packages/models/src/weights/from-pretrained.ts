@@ -1,0 +1,157 @@
+import {
+  CheckpointError,
+  checkOptions,
+  constructParts,
+  type ModelFolder,
+  option,
+  type OptionRules,
+  replicated,
+  type Strategy,
+  type Tensor,
+  tensorsToKeep,
+} from '@shardwise/core/extend';
+import { constructSharded, parallelize, type PlannedModel } from '@shardwise/strategies';
+import { architectures } from '../architectures.ts';
+import { type Architecture, type BuildOptions, modelFromConfig } from '../model/architecture.ts';
+import type { ForwardCall } from '../model/forward-call.ts';
+import type { PretrainedModel } from '../model/pretrained-model.ts';
+import { isGguf, openWeights } from './find-weights.ts';
+import { ggufConfig } from './gguf/gguf-config.ts';
+import { readGguf } from './gguf/gguf-file.ts';
+import {
+  loadPretrained,
+  type LoadPretrainedOptions,
+  loadPretrainedRules,
+} from './load-pretrained.ts';
+import { renameFor } from './rename-tensors.ts';
+import { stackedSource } from './stacked-source.ts';
+
+const CONFIG_NAME = 'config.json';
+
+/** Options of `fromPretrained`. */
+export interface FromPretrainedOptions
+  extends LoadPretrainedOptions, Pick<BuildOptions, 'generator' | 'ignoredKeys'> {
+  /** The classes among which the config chooses. Default: those of this package. */
+  readonly architectures?: readonly Architecture[];
+  /** Changes of the config, with the keys of config.json, such as `{ attention_dropout: 0.1 }`. Default: none. */
+  readonly config?: Readonly<Record<string, unknown>>;
+}
+
+/** Options of `fromPretrained` with a strategy. */
+export interface ParallelPretrainedOptions extends FromPretrainedOptions {
+  /** The strategy that the model is to be trained with. No rank ever has more of the model than its part. */
+  readonly strategy: Strategy;
+}
+
+/** A model of a folder to which a strategy is applied. */
+export type ParallelPretrained = PlannedModel<
+  PretrainedModel,
+  readonly [inputs: Tensor, call?: ForwardCall],
+  Tensor
+>;
+
+const rules: OptionRules<FromPretrainedOptions & Partial<ParallelPretrainedOptions>> = {
+  ...loadPretrainedRules,
+  generator: option.object('a Generator'),
+  ignoredKeys: option.listOf(option.nonEmptyText),
+  architectures: option.listOf(option.object<Architecture>('an architecture()')),
+  config: option.object('keys of config.json'),
+  strategy: option.object('a strategy, such as fsdp()'),
+};
+
+/**
+ * Builds the model that the config.json of a folder, or its GGUF file (`file`), describes, and loads its weights. Initial values are drawn only if
+ * the folder lacks a tensor that may be missing, such as a new head. With a strategy, it also applies the strategy:
+ * it is a collective then, and each rank allocates and reads only its part. Throws ConfigError for a config that no
+ * class can compute, and the errors of loadPretrained.
+ */
+export async function fromPretrained(
+  folder: ModelFolder,
+  options: ParallelPretrainedOptions,
+): Promise<ParallelPretrained>;
+export async function fromPretrained(
+  folder: ModelFolder,
+  options?: FromPretrainedOptions,
+): Promise<PretrainedModel>;
+export async function fromPretrained(
+  folder: ModelFolder,
+  options: FromPretrainedOptions & Partial<ParallelPretrainedOptions> = {},
+): Promise<PretrainedModel | ParallelPretrained> {
+  checkOptions('fromPretrained', options, rules);
+  const {
+    architectures: known = architectures,
+    config,
+    generator,
+    ignoredKeys,
+    strategy,
+    ...load
+  } = options;
+  const json = { ...(await readConfig(folder, load.file)), ...config };
+  const build = (initialValues: 'random' | 'zeros'): PretrainedModel =>
+    modelFromConfig(json, known, {
+      initialValues,
+      ...(generator === undefined ? {} : { generator }),
+      ...(ignoredKeys === undefined ? {} : { ignoredKeys }),
+    });
+  const values = (await isComplete(folder, build, load)) ? 'zeros' : 'random';
+  if (strategy === undefined) {
+    const model = build(values);
+    await loadPretrained(model, folder, load);
+    return model;
+  }
+  const model = constructSharded(() => build(values), strategy);
+  const parallel = await parallelize<
+    PretrainedModel,
+    readonly [inputs: Tensor, call?: ForwardCall],
+    Tensor
+  >(model, strategy);
+  await loadPretrained(model, folder, load);
+  return parallel;
+}
+
+/** Whether the weights of a folder have every tensor of a model. The model that is built for that has no values. */
+async function isComplete(
+  folder: ModelFolder,
+  build: (initialValues: 'zeros') => PretrainedModel,
+  { file, rename = (name) => name }: LoadPretrainedOptions,
+): Promise<boolean> {
+  const sample = constructParts(
+    (_, { shape }) => ({ bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 }),
+    () => build('zeros'),
+  );
+  const source = stackedSource(await openWeights(folder, file), sample);
+  const kept = tensorsToKeep(source, sample, {
+    rounds: true,
+    rename: renameFor(source, sample, rename),
+  });
+  return kept.length === 0;
+}
+
+async function readConfig(
+  folder: ModelFolder,
+  file: string | undefined,
+): Promise<Record<string, unknown>> {
+  if (file !== undefined && isGguf(file)) return ggufConfig(await readGguf(folder, file));
+  const refuse = (found: string, cause?: unknown): CheckpointError =>
+    new CheckpointError(
+      {
+        asked: `to load the model of ${folder.place}`,
+        found,
+        todo: `Give the folder of a model of Hugging Face, which has a ${CONFIG_NAME}`,
+      },
+      { place: folder.place },
+      cause === undefined ? {} : { cause },
+    );
+  const text = await folder.readText(CONFIG_NAME);
+  if (text === undefined) throw refuse(`no ${CONFIG_NAME} in it`);
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (cause) {
+    throw refuse(`a ${CONFIG_NAME} that is no JSON`, cause);
+  }
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    throw refuse(`a ${CONFIG_NAME} that is no object`);
+  }
+  return { ...json };
+}

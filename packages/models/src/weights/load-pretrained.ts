@@ -1,0 +1,54 @@
+import {
+  checkOptions,
+  loadTensors,
+  type LoadReport,
+  loadTensorsRules,
+  type LoadTensorsOptions,
+  type ModelFolder,
+  Module,
+  option,
+  type OptionRules,
+} from '@shardwise/core/extend';
+import { openWeights } from './find-weights.ts';
+import { renameFor } from './rename-tensors.ts';
+import { stackedSource } from './stacked-source.ts';
+
+/** Options of `loadPretrained`. */
+export interface LoadPretrainedOptions extends Omit<LoadTensorsOptions, 'strict'> {
+  /** The file of the folder with the weights. Default: the first that is there of those of Hugging Face's folders. */
+  readonly file?: string;
+}
+
+const { strict: _, ...rules } = loadTensorsRules;
+
+/** The rules of the options of loadPretrained. */
+export const loadPretrainedRules: OptionRules<LoadPretrainedOptions> = {
+  ...rules,
+  file: option.nonEmptyText,
+};
+
+/** A model, or what `parallelize` has made of it. */
+export type LoadableModel = Module | { readonly module: Module };
+
+/**
+ * Overwrites the parameters and buffers of a model with the weights of a folder, with any strategy: each rank reads only
+ * the bytes of its parts. It is a collective for models whose states are sharded. A shared tensor may be in the file
+ * under one of its names. The prefix of the base model may be there or not. Before anything changes, it throws a
+ * CheckpointError that lists all names that are missing, unexpected or of another shape, except for those that the
+ * options allow. Throws CheckpointError for a damaged file, too.
+ */
+export async function loadPretrained(
+  model: LoadableModel,
+  folder: ModelFolder,
+  options: LoadPretrainedOptions = {},
+): Promise<LoadReport> {
+  checkOptions('loadPretrained', options, loadPretrainedRules);
+  const { file, rename = (name) => name, ...loadOptions } = options;
+  const module = model instanceof Module ? model : model.module;
+  const source = stackedSource(await openWeights(folder, file), module);
+  return loadTensors(source, module, {
+    rounds: true,
+    ...loadOptions,
+    rename: renameFor(source, module, rename),
+  });
+}

@@ -1,0 +1,133 @@
+import { readFileSync } from 'node:fs';
+import { fromData, optim, type Tensor, zeros } from '@shardwise/core';
+import {
+  architectures,
+  BertModel,
+  type EncoderCall,
+  modelFromConfig,
+  type PretrainedModel,
+  ResNetForImageClassification,
+  RobertaModel,
+  ViTModel,
+} from '@shardwise/models';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { expectClose, oneRank } from './decoder-cases.ts';
+import { images, rowLabels, textOf, tokenLabels } from './golden/encoder-inputs.ts';
+import { fill, summary } from './golden/formulas.ts';
+
+const numbers = z.string().transform((text) => text.split(' ').map(Number));
+const common = {
+  name: z.string(),
+  config: z.looseObject({ architectures: z.tuple([z.string()]) }),
+  names: z.array(z.string()),
+  output: numbers,
+};
+const withPooler = z.object({ ...common, pooled: numbers });
+const withHead = z.object({
+  ...common,
+  gradients: z.record(z.string(), numbers),
+  losses: numbers,
+  running: z.record(z.string(), numbers),
+  trained: numbers,
+});
+const json: unknown = JSON.parse(
+  readFileSync(`${import.meta.dirname}/golden/encoders.json`, 'utf8'),
+);
+const cases = z.array(z.union([withHead, withPooler])).parse(json);
+const [heads, poolers] = [
+  cases.filter((each) => 'losses' in each),
+  cases.filter((each) => 'pooled' in each),
+];
+
+type Inputs = readonly [inputs: Tensor, call: EncoderCall, labels: Tensor];
+
+beforeAll(oneRank);
+
+async function build({ config }: (typeof cases)[number]): Promise<PretrainedModel> {
+  const model = modelFromConfig(config, architectures);
+  // fill() adds to initial values, which must not be random.
+  if (model instanceof ResNetForImageClassification) model.classifier[1].bias?.assign(zeros([3]));
+  await fill(model);
+  return model;
+}
+
+/** The inputs of a case of tools/golden-encoders.py. */
+async function inputsOf(name: string): Promise<Inputs> {
+  const rows = fromData(Int32Array.from(rowLabels), [4], 'i32');
+  if (name.startsWith('ViT')) return [images(8), {}, rows];
+  if (name.startsWith('ResNet')) return [images(32), {}, rows];
+  const isBert = name.startsWith('BERT');
+  const { inputs, call } = await textOf(isBert ? 0 : 1);
+  const { attentionMask, tokenTypeIds, labels } = call;
+  const own = isBert ? { attentionMask, tokenTypeIds } : { attentionMask };
+  if (name.endsWith('language model')) return [inputs, own, labels];
+  if (name.endsWith('for tokens')) return [inputs, own, await tokenLabels()];
+  if (name.endsWith('for numbers')) return [inputs, own, rows.to('f32')];
+  const isSeveral = name.endsWith('several labels of a row');
+  return [inputs, own, isSeveral ? rows.oneHot(3).to('f32') : rows];
+}
+
+describe.each(cases)('$name', (golden) => {
+  test('has the names of the file that transformers writes', async () => {
+    const model = await build(golden);
+    const shared = /^cls\.predictions\.decoder|^lm_head\.decoder/;
+    const names = model.namedState().map(([name]) => name);
+    expect(names.filter((name) => !shared.test(name)).toSorted()).toEqual(golden.names);
+  });
+
+  test('returns what transformers returns', async () => {
+    const model = (await build(golden)).eval();
+    const [inputs, call] = await inputsOf(golden.name);
+    const output = await model.forward(inputs, call).data();
+    expectClose(summary('output', output), golden.output);
+  });
+
+  test('writes back the config that it read', async () => {
+    const written = (await build(golden)).configJson();
+    for (const [key, value] of Object.entries(golden.config)) {
+      expect(written[key], key).toEqual(value);
+    }
+  });
+});
+
+describe.each(poolers)('$name', (golden) => {
+  test('has one vector of each row, as transformers', async () => {
+    const model = (await build(golden)).eval();
+    const [inputs, call] = await inputsOf(golden.name);
+    const isKnown =
+      model instanceof BertModel || model instanceof RobertaModel || model instanceof ViTModel;
+    if (!isKnown) throw new TypeError(`${golden.name} has no pooler`);
+    expectClose(await model.pool(model.forward(inputs, call)).flatten().data(), golden.pooled);
+  });
+});
+
+describe.each(heads)('$name', (golden) => {
+  test('has the gradients, the losses and the statistics of PyTorch in training', async () => {
+    const model = await build(golden);
+    const [inputs, call, labels] = await inputsOf(golden.name);
+    const optimizer = golden.name.startsWith('ResNet')
+      ? new optim.SGD(model.parameters(), { lr: 0.05, momentum: 0.9 })
+      : new optim.AdamW(model.parameters(), { lr: 1e-3, weightDecay: 0.01 });
+    const losses: number[] = [];
+    for (const [step] of golden.losses.entries()) {
+      const loss = model.forward(inputs, { ...call, labels });
+      optimizer.zeroGrad();
+      loss.backward();
+      if (step === 0) {
+        for (const [name, { grad }] of model.namedParameters()) {
+          expectClose(summary(name, (await grad?.data()) ?? []), golden.gradients[name], name);
+        }
+      }
+      await optimizer.step();
+      losses.push(await loss.item());
+    }
+    expectClose(losses, golden.losses);
+    const buffers = new Map(model.namedBuffers());
+    for (const [name, expected] of Object.entries(golden.running)) {
+      expectClose(summary(name, (await buffers.get(name)?.data()) ?? []), expected, name);
+    }
+    const trained = await model.eval().forward(inputs, call).data();
+    expectClose(summary('output', trained), golden.trained);
+  });
+});

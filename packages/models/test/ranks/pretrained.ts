@@ -1,0 +1,156 @@
+import { createMesh } from '@shardwise/collectives';
+import { type MeshAxis, manualSeed, setRank, type Strategy } from '@shardwise/core';
+import { currentSession, type ModelFolder } from '@shardwise/core/extend';
+import { diskFolder } from '@shardwise/core/node';
+import { LlamaForCausalLM, MixtralForCausalLM, type PretrainedModel } from '@shardwise/models';
+import { fromPretrained, loadPretrained, savePretrained } from '@shardwise/models/node';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  parallelize,
+  pipeline,
+  rowwiseParallel,
+  tensorParallel,
+  vocabParallelEmbedding,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+const sizes = {
+  vocabSize: 512,
+  hiddenSize: 64,
+  intermediateSize: 128,
+  numHiddenLayers: 4,
+  numAttentionHeads: 4,
+  numKeyValueHeads: 2,
+  maxPositionEmbeddings: 16,
+} as const;
+
+export const models = {
+  llama: () => new LlamaForCausalLM(sizes),
+  // Its files have a tensor for each expert, in the other order than the model.
+  mixtral: () =>
+    new MixtralForCausalLM({
+      ...sizes,
+      numHiddenLayers: 1,
+      intermediateSize: 24,
+      numLocalExperts: 3,
+    }),
+} as const satisfies Record<string, () => PretrainedModel>;
+
+const modelSchema = z.enum(['llama', 'mixtral']);
+
+const tp = (): Strategy => {
+  const [column, row] = [colwiseParallel(), rowwiseParallel()];
+  return tensorParallel({
+    'model.embed_tokens': vocabParallelEmbedding(),
+    'model.layers.*.self_attn.q_proj': column,
+    'model.layers.*.self_attn.k_proj': column,
+    'model.layers.*.self_attn.v_proj': column,
+    'model.layers.*.self_attn.o_proj': row,
+    'model.layers.*.mlp.gate_proj': column,
+    'model.layers.*.mlp.up_proj': column,
+    'model.layers.*.mlp.down_proj': row,
+    lm_head: colwiseParallel({ output: 'invariant' }),
+  });
+};
+
+const pp = (): Strategy => {
+  const { size } = currentSession().mesh.group('pp');
+  const cut = Array.from({ length: size - 1 }, (_, index) => `model.layers.${index + 1}`);
+  return pipeline({ microbatches: 1, cut });
+};
+
+export const strategies = {
+  ddp: ['dp', () => ddp()],
+  'zero-3': ['dp', () => zero({ stage: 3 })],
+  fsdp: ['dp', () => fsdp()],
+  tp: ['tp', tp],
+  pp: ['pp', pp],
+  'tp × fsdp': ['dp × tp', () => compose(tp(), fsdp())],
+} as const satisfies Record<string, readonly [axes: string, make: () => Strategy]>;
+
+export type StrategyName = keyof typeof strategies;
+export const strategyNames: readonly StrategyName[] = Object.keys(strategies).filter(
+  (name): name is StrategyName => Object.hasOwn(strategies, name),
+);
+
+/** The mesh of a number of ranks for the axes of a strategy. Tensor parallelism has two ranks beside FSDP. */
+function axesOf(axes: string, ranks: number): readonly MeshAxis[] {
+  if (axes !== 'dp × tp') return [{ name: axes, size: ranks }];
+  const size = ranks > 1 ? 2 : 1;
+  return [
+    { name: 'dp', size: ranks / size },
+    { name: 'tp', size },
+  ];
+}
+
+const jobSchema = z.object({
+  model: modelSchema,
+  strategy: z.custom<StrategyName>((value) => strategyNames.some((name) => name === value)),
+  /** The folder to load, after the model was made in parts or whole. */
+  from: z.string(),
+  way: z.enum(['fromPretrained', 'loadPretrained']),
+  /** The folder to save to. */
+  to: z.string().optional(),
+});
+export type Job = z.infer<typeof jobSchema>;
+
+/** For each job, the bytes that this rank has read of the weights, and those that its parts have. */
+export const readSchema = z.array(z.object({ readBytes: z.number(), partBytes: z.number() }));
+
+export async function main(context: RankContext): Promise<z.infer<typeof readSchema>> {
+  const { group } = await join(context);
+  const device = currentSession().backend;
+  const results: { readBytes: number; partBytes: number }[] = [];
+  for (const { model, strategy, from, way, to } of z.array(jobSchema).parse(context.data)) {
+    const [axes, make] = strategies[strategy];
+    setRank({ device, mesh: await createMesh(group, axesOf(axes, context.size)) });
+    manualSeed(1);
+    let readBytes = 0;
+    const folder = counting(diskFolder(from), (bytes) => {
+      readBytes += bytes;
+    });
+    const parallel =
+      way === 'fromPretrained'
+        ? await fromPretrained(folder, { strategy: make() })
+        : await parallelize(models[model](), make());
+    if (way === 'loadPretrained') await loadPretrained(parallel, folder);
+    results.push({ readBytes, partBytes: partBytesOf(parallel.module) });
+    if (to !== undefined) await savePretrained(parallel, to, { maxShardBytes: 100_000 });
+  }
+  return results;
+}
+
+/** The bytes of what this rank keeps of the parameters, without padding. */
+function partBytesOf(model: PretrainedModel): number {
+  return model.parameters().reduce((sum, { part }) => {
+    const isElsewhere =
+      part.layout.only !== undefined &&
+      currentSession().mesh.coordinate(part.layout.only.axis) !== part.layout.only.rank;
+    return isElsewhere ? sum : sum + 4 * part.numel;
+  }, 0);
+}
+
+/** A folder that tells how many bytes of its files are read. */
+function counting(folder: ModelFolder, read: (bytes: number) => void): ModelFolder {
+  return {
+    ...folder,
+    async open(name) {
+      const file = await folder.open(name);
+      if (file === undefined) return undefined;
+      return {
+        ...file,
+        async read(target, byteOffset) {
+          const filled = await file.read(target, byteOffset);
+          read(filled);
+          return filled;
+        },
+      };
+    },
+  };
+}

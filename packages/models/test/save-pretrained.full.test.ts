@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, readdir, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { manualSeed, setRank } from '@shardwise/core';
+import { savePretrained } from '@shardwise/models/node';
+import { interpreter } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import {
+  type Job,
+  models,
+  readSchema,
+  type StrategyName,
+  strategyNames,
+} from './ranks/pretrained.ts';
+
+const timeoutMs = 900_000;
+const url = new URL('./ranks/pretrained.ts', import.meta.url);
+
+let directory = '';
+const weightBytes: Record<string, number> = {};
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'shardwise-pretrained-'));
+  setRank({ device: interpreter() });
+  manualSeed(0);
+  for (const [name, build] of Object.entries(models)) {
+    const model = build();
+    weightBytes[name] = 4 * model.parameters().reduce((sum, { numel }) => sum + numel, 0);
+    await savePretrained(model, join(directory, name), { maxShardBytes: 100_000 });
+  }
+});
+
+/** A model may be made in parts, or whole before it is loaded. */
+function ways(ranks: number): readonly Job['way'][] {
+  return ranks === 2 ? ['fromPretrained', 'loadPretrained'] : ['fromPretrained'];
+}
+
+/** Runs jobs on a number of ranks. Returns what each rank has read, by job. */
+async function run(ranks: number, jobs: readonly Job[]): Promise<z.infer<typeof readSchema>[]> {
+  const world = createThreadsWorld({ size: ranks, arenaBytes: 64 * 1024 * 1024 });
+  const found = await spawnRanks(ranks, url, { world, data: jobs, timeoutMs });
+  return z.array(readSchema).length(ranks).parse(found);
+}
+
+/** The hash of each file of a folder. */
+async function hashesOf(folder: string): Promise<Record<string, string>> {
+  const names = (await readdir(folder)).toSorted();
+  const hashes = names.map(async (name): Promise<[string, string]> => {
+    const file = await readFile(join(folder, name));
+    return [name, createHash('sha256').update(file).digest('hex')];
+  });
+  return Object.fromEntries(await Promise.all(hashes));
+}
+
+/** The strategies of a model. Experts are sharded row by row, and in stretches that begin anywhere. */
+function strategiesOf(model: Job['model']): readonly StrategyName[] {
+  return model === 'llama' ? strategyNames : ['zero-3', 'fsdp'];
+}
+
+describe.each([
+  ['llama', 1],
+  ['llama', 2],
+  ['llama', 4],
+  ['mixtral', 4],
+] as const)('%s on %d ranks', (model, ranks) => {
+  it(
+    'is saved as the same files, byte for byte, with every strategy that has loaded it',
+    async () => {
+      const jobs = strategiesOf(model).flatMap((strategy) =>
+        ways(ranks).map((way, index) => ({
+          model,
+          strategy,
+          way,
+          from: join(directory, model),
+          to: join(directory, `${ranks}-${model}-${strategy}-${index}`),
+        })),
+      );
+      const read = await run(ranks, jobs);
+      const expected = await hashesOf(join(directory, model));
+      expect(Object.keys(expected).length).toBeGreaterThan(2);
+      for (const { to } of jobs) expect(await hashesOf(to), to).toEqual(expected);
+      // Each rank has read its parts, and headers.
+      const headerBytes = 2 * 4096 * Object.keys(expected).length;
+      for (const [index, { strategy }] of jobs.entries()) {
+        const bytes = read.map((results) => results[index] ?? { readBytes: 0, partBytes: 0 });
+        for (const { readBytes, partBytes } of bytes) {
+          expect(readBytes, strategy).toBeLessThan(partBytes + headerBytes);
+        }
+        if (strategy === 'ddp') continue;
+        const total = bytes.reduce((sum, { readBytes }) => sum + readBytes, 0);
+        expect(total, strategy).toBeLessThan(1.1 * (weightBytes[model] ?? 0) + ranks * headerBytes);
+      }
+    },
+    timeoutMs + 20_000,
+  );
+});

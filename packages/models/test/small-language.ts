@@ -1,0 +1,64 @@
+import { nn, type Tensor, tensor } from '@shardwise/core';
+
+const sizes = { vocabulary: 12, width: 8, hidden: 16 };
+
+/** A residual block whose layers have the names of Llama's. */
+class Block extends nn.Module {
+  norm = new nn.LayerNorm(sizes.width);
+  up_proj = new nn.Linear(sizes.width, sizes.hidden);
+  down_proj = new nn.Linear(sizes.hidden, sizes.width);
+
+  /** Shape: x [B, T, C] -> [B, T, C]. */
+  forward(x: Tensor): Tensor {
+    return x.add(this.down_proj.forward(this.up_proj.forward(this.norm.forward(x)).gelu()));
+  }
+}
+
+/** A language model without attention. Its head has the weight of its embedding. */
+export class SmallLanguage extends nn.Module {
+  embed_tokens = new nn.Embedding(sizes.vocabulary, sizes.width);
+  layers = new nn.ModuleList([new Block(), new Block(), new Block(), new Block()]);
+  lm_head = new nn.Linear(sizes.width, sizes.vocabulary, { bias: false });
+
+  constructor() {
+    super();
+    this.lm_head.weight = this.embed_tokens.weight;
+  }
+
+  /** Shape: ids [B, T] -> [B, T, V]. */
+  forward(ids: Tensor): Tensor {
+    let x = this.embed_tokens.forward(ids);
+    for (const layer of this.layers) x = layer.forward(x);
+    return this.lm_head.forward(x);
+  }
+}
+
+export interface LanguageBatch {
+  readonly ids: Tensor;
+  readonly targets: Tensor;
+}
+
+/** Rows `first` to `end` of a batch. Shape: -> ids [end - first, 4], targets the same. */
+export function languageBatch(step: number, first: number, end: number): LanguageBatch {
+  const rows = Array.from({ length: end - first }, (_, row) =>
+    Array.from({ length: 5 }, (__, at) => (step * 7 + (row + first) * 5 + at * at * 3) % 12),
+  );
+  return {
+    ids: tensor(
+      rows.map((row) => row.slice(0, 4)),
+      'i32',
+    ),
+    targets: tensor(
+      rows.map((row) => row.slice(1)),
+      'i32',
+    ),
+  };
+}
+
+/** Shape: logits [B, T, V], targets [B, T] -> []. */
+export function languageLoss(logits: Tensor, targets: Tensor): Tensor {
+  return nn.functional.crossEntropy(
+    logits.to('f32').reshape([-1, sizes.vocabulary]),
+    targets.reshape([-1]),
+  );
+}

