@@ -6,7 +6,20 @@ import { expectSame, runFile } from './onnx-runs.ts';
 
 beforeAll(oneRank);
 
-describe.each(decoderCases)('the file of $name', (golden) => {
+/** The cases that differ in what the graph contains, and not in numbers alone. */
+const KINDS = new Set([
+  'Qwen 2 with windows',
+  'Qwen 3',
+  'Mistral',
+  'Mixtral',
+  'Gemma 2',
+  'Gemma 3',
+  'Llama with tied embeddings, biases and wide heads',
+  'Llama with dynamic scaling, beyond its length',
+  'Llama with yarn scaling and its settings',
+]);
+
+describe.each(decoderCases.filter(({ name }) => KINDS.has(name)))('the file of $name', (golden) => {
   test('computes the logits of rows of any length, also those within the window', async () => {
     const model = await build(golden);
     const sequence = { name: 'sequence', min: 8, max: 64 };

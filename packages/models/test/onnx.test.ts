@@ -96,7 +96,7 @@ describe('a file for onnxruntime', () => {
 
   test('has constants that depend on sizes, and the outputs of an object by their keys', async () => {
     const model = new Pooled();
-    const file = await exportOnnx(model, [waves([2, 5, 4])], {
+    const file = await exportOnnx(model, [waves([1, 5, 4])], {
       dynamicAxes: { x: { 0: 'batch', 1: 'time' } },
     });
     for (const [batch, time] of [
@@ -123,9 +123,9 @@ function sizesOf({ config }: DecoderCase): OnnxOptions {
 }
 
 describe.each(decoderCases.filter(({ name }) => QUICK.has(name)))('the file of $name', (golden) => {
-  test('computes the logits of batches and sequences of any size', async () => {
+  test('computes the logits of batches and sequences of any size from a sample of one row', async () => {
     const model = await build(golden);
-    const file = await exportOnnx(model, [tokens('sample', [2, 12])], sizesOf(golden));
+    const file = await exportOnnx(model, [tokens('sample', [1, 12])], sizesOf(golden));
     for (const [batch, length] of SIZES) {
       const inputIds = tokens(`${length}`, [batch, length]);
       const { logits } = await runFile(file, { input_ids: inputIds });

@@ -96,9 +96,9 @@ export function sizeAxes(
   return [...axes.values()];
 }
 
-/** The symbol by whose sizes a program is looked at. */
+/** The symbol by whose sizes a program is looked at. One row is repeated where many are not, so it is not looked at. */
 export function symbolOf({ seen, max }: SizeAxis): SizeSymbol {
-  return { seen, max, spacing: 1 };
+  return { seen: Math.max(seen, 2), max, spacing: 1 };
 }
 
 /** The shape of an input where the axes have these sizes. */

@@ -1,5 +1,11 @@
 import type { OnnxGraph, OnnxNode } from '@shardwise/backend-cpu/onnx';
-import { ConfigError, formatShape, Sized, type SizeFormula } from '@shardwise/core/extend';
+import {
+  ConfigError,
+  type DType,
+  formatShape,
+  Sized,
+  type SizeFormula,
+} from '@shardwise/core/extend';
 import { type SizeAxis, symbolOf } from './dynamic-axes.ts';
 import { Fingerprints, scalarContent } from './fingerprints.ts';
 import type { SizeNodes } from './size-nodes.ts';
@@ -21,7 +27,7 @@ export function sizedGraph<Inputs extends readonly unknown[]>(
   traces.graphAt(seen, new Map());
   const constants = Sized.of(symbols, (sizes) => constantsOf(traces.at(sizes)));
   if (constants === undefined) throw explained(traces, axes);
-  const given = givenConstants(constants, traces.at(seen), seen, sizeNodes);
+  const given = givenConstants(constants, seen, sizeNodes);
   const names = new Map(given.map(({ index, name }) => [index, name]));
   const graph = Sized.of(symbols, (sizes) => traces.graphAt(sizes, names));
   if (graph === undefined) throw explained(traces, axes);
@@ -47,12 +53,14 @@ export function sizedGraph<Inputs extends readonly unknown[]>(
 
 interface ConstantOf {
   readonly op: string;
+  readonly dtype: DType;
   readonly value: number | null;
 }
 
 function constantsOf({ instructions }: Trace): readonly ConstantOf[] {
-  return instructions.map(({ op, params }) => ({
+  return instructions.map(({ op, dtype, params }) => ({
     op,
+    dtype,
     value: op === 'constant' && 'value' in params ? params.value : null,
   }));
 }
@@ -60,7 +68,6 @@ function constantsOf({ instructions }: Trace): readonly ConstantOf[] {
 /** The constants whose numbers depend on sizes, such as the divisor of a mean, as scalars of the graph. */
 function givenConstants(
   constants: Sized<readonly ConstantOf[]>,
-  { instructions }: Trace,
   seen: readonly number[],
   sizeNodes: SizeNodes,
 ): readonly { readonly index: number; readonly name: string }[] {
@@ -75,7 +82,7 @@ function givenConstants(
     (index) => isGiven(pattern[index]?.value) && !isGiven(fixed[index]?.value),
   );
   return indices.map((index, at) => {
-    const dtype = instructions[index]?.dtype;
+    const dtype = pattern[index]?.dtype;
     const formula = formulas[at];
     if (dtype !== 'f32' || formula === undefined) {
       throw new ConfigError(
