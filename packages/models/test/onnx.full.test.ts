@@ -1,5 +1,5 @@
 import { exportOnnx } from '@shardwise/models';
-import { beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { build, decoderCases, oneRank } from './decoder-cases.ts';
 import { tokens } from './golden/formulas.ts';
 import { expectSame, runFile } from './onnx-runs.ts';
@@ -37,4 +37,18 @@ describe.each(decoderCases.filter(({ name }) => KINDS.has(name)))('the file of $
       await expectSame(logits, model.forward(inputIds));
     }
   });
+});
+
+test('a file of rows beyond the window, which are computed by chunks, has one length', async () => {
+  const golden = decoderCases.find(({ name }) => name === 'Mistral');
+  if (golden === undefined) throw new Error('no such case');
+  const model = await build(golden);
+  const sample = tokens('sample', [2, 300]);
+  const axes = { 0: 'batch', 1: { name: 'sequence', min: 8, max: 400 } };
+  const failure = exportOnnx(model, [sample], { dynamicAxes: { input_ids: axes } });
+  await expect(failure).rejects.toMatchObject({ code: 'CONFIG', fields: { axis: 'sequence' } });
+  const file = await exportOnnx(model, [sample], { dynamicAxes: { input_ids: { 0: 'batch' } } });
+  const inputIds = tokens('long', [3, 300]);
+  const { logits } = await runFile(file, { input_ids: inputIds });
+  await expectSame(logits, model.forward(inputIds));
 });

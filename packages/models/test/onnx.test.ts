@@ -144,6 +144,15 @@ test('a file takes a mask of the padding, in the middle of which no key is seen'
   await expectSame(logits, model.forward(ids, { attentionMask }));
 });
 
+test('a file takes documents that are packed into rows, which it gathers, scatters and sums', async () => {
+  const model = await build(required(decoderCases.find(({ name }) => name === 'Llama')));
+  const documents = fromData(Int32Array.of(0, 0, 1, 1, 1, 4, 4, 4, 4, 4), [2, 5], 'i32');
+  const ids = tokens('sample', [2, 5]);
+  const file = await exportOnnx(model, [ids, { documents }]);
+  const { logits } = await runFile(file, { input_ids: ids, documents });
+  await expectSame(logits, model.forward(ids, { documents }));
+});
+
 describe('a file', () => {
   test('has the names of the state, and tied parameters once', async () => {
     const model = await build(required(decoderCases.find(({ name }) => name === 'GPT-2')));
