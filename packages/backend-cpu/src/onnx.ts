@@ -5,7 +5,6 @@ export {
   type OnnxGraph,
   type OnnxInitializer,
   type OnnxNode,
-  OPSET,
   tensorTypes,
   type TensorType,
 } from './emit/onnx/model.ts';

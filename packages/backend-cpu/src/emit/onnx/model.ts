@@ -67,7 +67,7 @@ export interface OnnxGraph {
 
 /** The IR version that introduced operator set 21. */
 const IR_VERSION = 10;
-export const OPSET = 21;
+const OPSET = 21;
 /** The version of the operator set `com.microsoft`. */
 const RUNTIME_OPSET = 1;
 /** The number of TensorProto.DataLocation for elements in another file. */
