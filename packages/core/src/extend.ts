@@ -72,7 +72,6 @@ export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,
-  inEra,
   inputNode,
   isGradEnabled,
   newestNodeId,

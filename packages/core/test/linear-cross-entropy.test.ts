@@ -1,5 +1,6 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { autocast } from '../src/graph/autocast.ts';
 import * as functional from '../src/nn/functional.ts';
 import { Generator } from '../src/random/generator.ts';
 import { setRank } from '../src/rank.ts';
@@ -71,6 +72,19 @@ describe('linearCrossEntropy', () => {
       };
     const [found, expected] = [await results(tied(8)), await results(tied(null))];
     for (const [i, value] of expected.entries()) expect(found[i]).toBeCloseTo(value, 5);
+  });
+
+  test('computes products of 16 bits inside autocast, and the loss in f32', async () => {
+    const inside = (loss: () => Tensor): Tensor => autocast({ dtype: 'bf16' }, loss);
+    const found = await results((x, weight, targets) =>
+      inside(() => functional.linearCrossEntropy(x, weight, targets, { tile: 8 })),
+    );
+    const expected = await results((x, weight, targets) =>
+      inside(() => functional.crossEntropy(functional.linear(x, weight), targets)),
+    );
+    // Gradients of logits are rounded to bf16, which keeps two to three digits.
+    for (const [i, value] of expected.entries()) expect(found[i]).toBeCloseTo(value, 2);
+    expect(found[0]).not.toBeCloseTo((await results(functional.linearCrossEntropy))[0] ?? NaN, 6);
   });
 
   test('refuses targets that are no classes, and features that do not fit', async () => {

@@ -84,7 +84,7 @@ describe.each(cases)('$name', (golden) => {
   });
 });
 
-describe('A long row, which is computed by chunks of queries,', () => {
+describe('A long row', () => {
   const length = 600;
   const long = async (name: string): Promise<PretrainedModel> => {
     const golden = cases.find((each) => each.name === name);

@@ -7,6 +7,7 @@ const axes = {
   dp: { name: 'dp', size: 2 },
   tp: { name: 'tp', size: 2 },
   pp: { name: 'pp', size: 2 },
+  ep: { name: 'ep', size: 2 },
 };
 
 /** Which strategies run on which mesh. */
@@ -21,7 +22,16 @@ const LIMIT_MS = 300_000;
 
 /** Trains models on one rank and by each strategy, which is told nothing of them, and compares. */
 export function compareStrategies(models: readonly string[]): void {
-  test.each(worlds)('$strategies', { timeout: LIMIT_MS }, async (world) => {
+  compareIn(worlds, models);
+}
+
+/** Does the same for models with experts, which ranks divide. */
+export function compareExperts(models: readonly string[]): void {
+  compareIn([{ axes: [axes.ep], strategies: ['ep'] }], models);
+}
+
+function compareIn(of: typeof worlds, models: readonly string[]): void {
+  test.each(of)('$strategies', { timeout: LIMIT_MS }, async (world) => {
     const data: StrategyTask = { ...world, models };
     const size = data.axes.reduce((product, each) => product * each.size, 1);
     const results = await spawnRanks(size, new URL('./ranks/strategies.ts', import.meta.url), {
@@ -30,7 +40,7 @@ export function compareStrategies(models: readonly string[]): void {
       timeoutMs: LIMIT_MS,
     });
     expect(results).toHaveLength(size);
-    const isSplit = data.axes.includes(axes.dp);
+    const isSplit = [axes.dp, axes.ep].some((axis) => data.axes.includes(axis));
     for (const result of results) {
       for (const [model, { alone, parallel }] of Object.entries(outcomes.parse(result))) {
         for (const [strategy, found] of Object.entries(parallel)) {

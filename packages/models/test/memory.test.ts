@@ -10,7 +10,7 @@ const CHANNELS = 16;
 const TILE_BYTES = TOKENS * 8192 * 4;
 
 /** The bytes of a training step at its peak beside those of the parameters, their gradients and their states. */
-async function peakOf(vocabSize: number, tokens: number, documents: boolean): Promise<number> {
+async function peakOf(vocabSize: number): Promise<number> {
   const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
   setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
   const model = new LlamaForCausalLM({
@@ -23,14 +23,12 @@ async function peakOf(vocabSize: number, tokens: number, documents: boolean): Pr
   const optimizer = new optim.SGD(model.parameters(), { lr: 1e-3 });
   for (let step = 0; step < 2; step++) {
     const ids = fromData(
-      Int32Array.from({ length: tokens }, (_, i) => (i * 7919) % vocabSize),
-      [1, tokens],
+      Int32Array.from({ length: TOKENS }, (_, i) => (i * 7919) % vocabSize),
+      [1, TOKENS],
       'i32',
     );
     optimizer.zeroGrad();
-    const numbers = Int32Array.from({ length: tokens }, (_, i) => Math.floor(i / 100));
-    const packed = documents ? { documents: fromData(numbers, [1, tokens], 'i32') } : {};
-    const loss = model.forward(ids, { ...packed, labels: ids });
+    const loss = model.forward(ids, { labels: ids });
     loss.backward();
     await optimizer.step();
     await loss.item();
@@ -43,15 +41,8 @@ async function peakOf(vocabSize: number, tokens: number, documents: boolean): Pr
 test('A step with 128k words takes two tiles of logits more than one with few words, and the gradient of the head once more.', async () => {
   const vocabSize = 131072;
   const gradientBytes = vocabSize * CHANNELS * 4;
-  const [few, many] = [await peakOf(1024, TOKENS, false), await peakOf(vocabSize, TOKENS, false)];
+  const [few, many] = [await peakOf(1024), await peakOf(vocabSize)];
   // Whole logits and their gradient would be 32 tiles.
   expect(many - few).toBeGreaterThan(TILE_BYTES);
   expect(many - few).toBeLessThan(2.1 * TILE_BYTES + gradientBytes);
-});
-
-test('Documents in a row of T tokens need no mask of T² numbers.', async () => {
-  const tokens = 2048;
-  const [whole, packed] = [await peakOf(64, tokens, false), await peakOf(64, tokens, true)];
-  // A mask of f32 would have twice as many bytes, and bools from which it is made.
-  expect(packed - whole).toBeLessThan(2 * tokens ** 2);
 });

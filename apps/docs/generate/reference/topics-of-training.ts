@@ -227,6 +227,53 @@ export const topicsOfTraining: readonly Section[] = [
     ],
   },
   {
+    title: 'Models',
+    topics: [
+      topic(
+        'models/decoders',
+        'Decoders: GPT-2, Llama, Qwen, Mistral, Gemma',
+        'Language models with the names, the layouts and the configs of Hugging Face.',
+        /^models\/decoders\//,
+      ),
+      topic(
+        'models/encoders',
+        'Encoders: BERT and RoBERTa',
+        'Encoders with heads for masked words, sequences and tokens, and embeddings of sentences.',
+        /^models\/encoders\//,
+      ),
+      topic(
+        'models/vision',
+        'Models of images: ViT and ResNet',
+        'Classifiers of images.',
+        /^models\/vision\//,
+      ),
+      topic(
+        'models/weights',
+        'Load and save weights of Hugging Face',
+        'Folders of safetensors, files of torch.save and GGUF, of which each rank reads and writes its part.',
+        /^models\/weights\//,
+      ),
+      topic(
+        'models/lora',
+        'LoRA: adapters of low rank',
+        'Trains a few weights beside frozen ones, and reads and writes the files of PEFT.',
+        /^models\/lora\//,
+      ),
+      topic(
+        'models/generation',
+        'Generate text',
+        'Greedy text, draws, beams and streams, with a cache of keys and values.',
+        /^models\/generation\//,
+      ),
+      topic(
+        'models',
+        'Configs and base classes of models',
+        'The choice of a class by `model_type`, configs, what a call may say, and what your own models extend.',
+        /^models\/(model\/|layers\/|architectures\.)/,
+      ),
+    ],
+  },
+  {
     title: 'Data',
     topics: [
       topic(

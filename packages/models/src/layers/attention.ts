@@ -1,12 +1,9 @@
 import {
   arange,
-  checkpoint,
-  concat,
   ConfigError,
   formatShape,
   full,
   functional,
-  inEra,
   ShapeError,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -26,27 +23,19 @@ export function attention(
   key: Tensor,
   value: Tensor,
   { attentionMask, documents, cache }: ForwardCall,
-  settings: AttentionSettings,
+  { layer, ...settings }: AttentionSettings,
 ): Tensor {
   const options: CachedAttentionOptions = {
     ...settings,
     ...(attentionMask === undefined ? {} : { attentionMask }),
     ...(documents === undefined ? {} : { documents }),
   };
-  if (cache !== undefined) return cache.attend(settings.layer, query, key, value, options);
+  if (cache !== undefined) return cache.attend(layer, query, key, value, options);
   return attendTo(query, key, value, options);
 }
 
-/** The queries that are computed at a time if a mask of all queries and keys would be large. */
-const CHUNK = 256;
-
-/** The eras of chunks, which begin far behind those of backward passes. A mask is then there for one chunk at a time. */
-const FIRST_ERA = 2 ** 20;
-
 /**
- * Attention of T queries to S keys, of which the last T belong to the queries. Caches call it with all keys. Rows with
- * documents or windows are computed by chunks of queries, so that no mask of T² numbers is needed, also not for the
- * backward pass. A chunk reads the keys of its window, or all up to its end.
+ * Attention of T queries to S keys, of which the last T belong to the queries. Caches call it with all keys.
  * Shape: query [B, H, T, D], key [B, G, S, D], value [B, G, S, E] -> [B, H, T, E].
  */
 export function attendTo(
@@ -55,50 +44,8 @@ export function attendTo(
   value: Tensor,
   options: CachedAttentionOptions,
 ): Tensor {
-  const [, , queries = 0] = query.shape;
-  const [, , keys = 0] = key.shape;
-  const { causal = true, window = keys, attentionMask, documents, layer = 0 } = options;
-  requireMasks(key, attentionMask, documents);
-  const starts = documents === undefined ? null : documentStarts(documents);
-  const needsMask = window < keys || documents !== undefined;
-  const places = { queryStart: keys - queries, keyStart: 0, starts };
-  if (!causal || !needsMask || queries <= CHUNK) {
-    return attendFrom(query, key, value, options, places);
-  }
-  const count = Math.ceil(queries / CHUNK);
-  const chunks = Array.from({ length: count }, (_, chunk) => {
-    const start = chunk * CHUNK;
-    const stop = Math.min(start + CHUNK, queries);
-    const queryStart = keys - queries + start;
-    const keyStart = Math.max(0, queryStart - window + 1);
-    const part = (x: Tensor): Tensor => x.slice(2, keyStart, keys - queries + stop);
-    const inputs = [query.slice(2, start, stop), part(key), part(value)] as const;
-    // Masks are made again in the backward pass, and results are kept.
-    const attend = (): Tensor => attendFrom(...inputs, options, { queryStart, keyStart, starts });
-    return inEra(FIRST_ERA + layer * count + chunk, () =>
-      checkpoint(attend, { policy: ({ op }) => (op === 'attention' ? 'keep' : 'recompute') }),
-    );
-  });
-  return concat(chunks, 2);
-}
-
-/** Where queries and keys lie among all keys. */
-interface Places {
-  readonly queryStart: number;
-  readonly keyStart: number;
-  /** The first token of the document of each token. Null: each row is one document. Shape: i32 [B, S]. */
-  readonly starts: Tensor | null;
-}
-
-function attendFrom(
-  query: Tensor,
-  key: Tensor,
-  value: Tensor,
-  options: CachedAttentionOptions,
-  places: Places,
-): Tensor {
   const { scale, dropout = 0, softcap, causal = true } = options;
-  const visible = visibleKeys(query, key, options, places);
+  const visible = visibleKeys(query, key, options);
   if (softcap !== undefined) return cappedAttention(query, key, value, softcap, visible, options);
   return functional.scaledDotProductAttention(query, key, value, {
     causal: causal && query.shape[2] === key.shape[2],
@@ -115,31 +62,33 @@ function attendFrom(
 function visibleKeys(
   query: Tensor,
   key: Tensor,
-  { causal = true, window, attentionMask, softcap }: CachedAttentionOptions,
-  { queryStart, keyStart, starts }: Places,
+  { causal = true, window, attentionMask, documents, softcap }: CachedAttentionOptions,
 ): Tensor | null {
   const [, , queries = 0] = query.shape;
   const [, , keys = 0] = key.shape;
-  const [queryStop, keyStop] = [queryStart + queries, keyStart + keys];
+  requireMasks(key, attentionMask, documents);
   const parts: Tensor[] = [];
-  // Places of queries and keys, as a column and a row.
-  const own = arange(queryStart, queryStop).reshape([queries, 1]);
-  const others = arange(keyStart, keyStop).reshape([1, keys]);
+  // Places of queries and keys among the keys, as a column and a row.
+  const own = arange(keys - queries, keys).reshape([queries, 1]);
+  const others = arange(keys).reshape([1, keys]);
   const needsCausal = causal && (queries !== keys || softcap !== undefined) && queries > 1;
   if (needsCausal) parts.push(others.le(own));
   if (window !== undefined && keys > window) parts.push(others.gt(own.sub(window)));
-  if (starts !== null) {
-    const [rows = 0] = starts.shape;
-    const ofQueries = starts.slice(1, queryStart, queryStop).reshape([rows, 1, queries, 1]);
-    const ofKeys = starts.slice(1, keyStart, keyStop).reshape([rows, 1, 1, keys]);
-    parts.push(causal ? others.reshape([1, 1, 1, keys]).ge(ofQueries) : ofKeys.eq(ofQueries));
-  }
+  if (documents !== undefined) parts.push(ofSameDocument(documents, causal));
   if (attentionMask !== undefined) {
-    const [rows = 0] = attentionMask.shape;
-    parts.push(attentionMask.slice(1, keyStart, keyStop).ne(0).reshape([rows, 1, 1, keys]));
+    parts.push(attentionMask.ne(0).reshape([attentionMask.shape[0] ?? 0, 1, 1, keys]));
   }
   const [first, ...rest] = parts;
   return first === undefined ? null : rest.reduce((all, each) => all.logicalAnd(each), first);
+}
+
+/** Shape: documents [B, T] -> bool [B, 1, T, T]. */
+function ofSameDocument(documents: Tensor, causal: boolean): Tensor {
+  const [rows = 0, length = 0] = documents.shape;
+  const starts = documentStarts(documents);
+  const column = starts.reshape([rows, 1, length, 1]);
+  if (causal) return arange(length).reshape([1, 1, 1, length]).ge(column);
+  return column.eq(starts.reshape([rows, 1, 1, length]));
 }
 
 /**

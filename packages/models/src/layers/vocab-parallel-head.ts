@@ -24,7 +24,7 @@ import { LanguageModelHead } from './language-model-head.ts';
 
 /**
  * A LanguageModelHead of which each rank has a part of the vocabulary. Logits are gathered, but not for a loss: ranks
- * then exchange two numbers for each token. Planning throws LayoutError for a vocabulary that the ranks do not divide.
+ * then exchange three numbers for each token, which plans do not list. Planning throws LayoutError for a vocabulary that the ranks do not divide.
  */
 export function vocabParallelHead(): ParallelStyle {
   const gathered = colwiseParallel({ output: 'invariant' });

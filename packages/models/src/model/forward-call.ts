@@ -36,10 +36,7 @@ export interface AttentionCache {
 
 /** What a call and a layer say of attention. */
 export interface CachedAttentionOptions
-  extends
-    Omit<AttentionSettings, 'layer'>,
-    Partial<Pick<AttentionSettings, 'layer'>>,
-    Pick<ForwardCall, 'attentionMask' | 'documents'> {}
+  extends Omit<AttentionSettings, 'layer'>, Pick<ForwardCall, 'attentionMask' | 'documents'> {}
 
 /** What a forward pass may be given beside its inputs. Letters: B batch, T tokens, S keys, also those of a cache. */
 export interface ForwardCall {

@@ -14,6 +14,7 @@ import type { PretrainedModel } from '@shardwise/models';
 import {
   compose,
   ddp,
+  expertParallel,
   fsdp,
   onEveryRank,
   parallelize,
@@ -33,6 +34,7 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   fsdp: () => fsdp(),
   tp: () => tensorParallel(),
   pp: () => pipeline({ microbatches: 2 }),
+  ep: () => expertParallel(),
   'tp × fsdp': () => compose(tensorParallel(), fsdp()),
 };
 
@@ -66,13 +68,14 @@ export async function main({
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
   const mesh = await createMesh(joinThreadsWorld(world, rank), data.axes);
   setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
-  const shares = data.axes.find(({ name }) => name === 'dp')?.size ?? 1;
-  const place = shares > 1 ? mesh.coordinate('dp') : 0;
+  const divided = data.axes.find(({ name }) => name === 'dp' || name === 'ep');
+  const shares = divided?.size ?? 1;
+  const place = divided === undefined ? 0 : mesh.coordinate(divided.name);
   const found: z.infer<typeof outcomes> = {};
   for (const name of data.models) {
     const golden = decoderCases.find((each) => each.name === name);
     if (golden === undefined) throw new RangeError(`no model ${name}`);
-    const common = { hasEqualParts: shares > 1 };
+    const common = { hasEqualParts: shares > 1, axis: divided?.name ?? '' };
     const isPipeline = data.axes.some((axis) => axis.name === 'pp');
     const alone = await train(await build(golden), {
       ...common,
@@ -105,11 +108,13 @@ interface Training {
   readonly isPipeline: boolean;
   /** Whether both halves of the batch have as many labels. */
   readonly hasEqualParts: boolean;
+  /** The axis whose ranks have the parts. */
+  readonly axis: string;
 }
 
 async function train(
   inner: PretrainedModel,
-  { strategy, shares, place, isPipeline, hasEqualParts }: Training,
+  { strategy, shares, place, isPipeline, hasEqualParts, axis }: Training,
 ): Promise<Trained> {
   const model = strategy === null ? inner : await parallelize(inner, strategy);
   const optimizer = new optim.AdamW(inner.parameters(), { lr: 1e-2 });
@@ -126,7 +131,7 @@ async function train(
     optimizer.zeroGrad();
     const loss = model.forward(own(ids), { labels: own(labels) });
     loss.backward();
-    const sum = shares > 1 ? allReduce(loss.detach(), 'dp') : loss.detach();
+    const sum = shares > 1 ? allReduce(loss.detach(), axis) : loss.detach();
     await optimizer.step();
     losses.push((await sum.item()) / shares);
   }

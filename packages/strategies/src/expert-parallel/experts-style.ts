@@ -3,6 +3,7 @@ import {
   dtypes,
   LayoutError,
   MixtureOfExperts,
+  type ParameterSpec,
   type Tensor,
 } from '@shardwise/core/extend';
 import { evenSharding } from '../tensor-parallel/even-sharding.ts';
@@ -19,7 +20,14 @@ export const perExpert = ['experts.up', 'experts.gate', 'experts.down'] as const
 /** Whether the parameters of a module look like those of a layer of experts. */
 export function looksLikeExperts({ parameters }: ModuleSpec): boolean {
   const isMatrices = (each: string): boolean => parameters.get(each)?.shape.length === 3;
-  return isMatrices('experts.up') && isMatrices('experts.down') && parameters.has('router.weight');
+  return (
+    isMatrices('experts.up') && isMatrices('experts.down') && routerOf(parameters) !== undefined
+  );
+}
+
+/** The weight of a layer's router, which Mixtral's files call `gate`. */
+export function routerOf(parameters: ModuleSpec['parameters']): ParameterSpec | undefined {
+  return parameters.get('router.weight') ?? parameters.get('gate.weight');
 }
 
 /** How the ranks of one axis exchange rows of experts. */

@@ -15,7 +15,7 @@ import type { ParallelStyle } from '../tensor-parallel/parallel-style.ts';
 import { withReplicatedParameters } from '../tensor-parallel/replicated-parameters.ts';
 import { sharedGradients } from '../tensor-parallel/shared-gradients.ts';
 import { requireTensor, wrapMethod } from '../tensor-parallel/wrap-method.ts';
-import { perExpert } from './experts-style.ts';
+import { perExpert, routerOf } from './experts-style.ts';
 
 const name = 'expertParallel';
 
@@ -30,7 +30,7 @@ export function tokensStyle(input: ActivationLayout, over: string): ParallelStyl
     name,
     shardings: () => new Map(),
     collectives({ path, parameters, productDtype, cut }, tokens) {
-      const router = parameters.get('router.weight');
+      const router = routerOf(parameters);
       const [, features = 0] = router?.shape ?? [];
       const shared = [...parameters].filter(([key]) => !isPerExpert(key) && cut?.has(key) !== true);
       return [

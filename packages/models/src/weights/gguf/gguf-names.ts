@@ -1,13 +1,3 @@
-/** A tensor of the file, under its name in the model. */
-interface NamedTensor {
-  /** The name in Hugging Face's state dict. */
-  readonly name: string;
-  /** The name in the file. */
-  readonly stored: string;
-  /** The number of heads whose rows are in llama.cpp's order: pairs of rotated channels lie side by side. Null: none are. */
-  readonly interleavedHeads: number | null;
-}
-
 /** The names of a block's tensors, without `blk.N.` and `model.layers.N.`. */
 const blockNames: ReadonlyMap<string, string> = new Map([
   ['attn_norm', 'input_layernorm'],
