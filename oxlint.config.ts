@@ -13,7 +13,12 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/collectives/node',
   ],
   data: ['@shardwise/core/extend'],
-  models: ['@shardwise/core/extend', '@shardwise/core/node', '@shardwise/strategies'],
+  models: [
+    '@shardwise/core/extend',
+    '@shardwise/core/node',
+    '@shardwise/strategies',
+    '@shardwise/backend-cpu/onnx',
+  ],
   'backend-cpu': ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   'backend-webgpu': ['@shardwise/core/spec', '@shardwise/core/base'],
   testing: [
@@ -55,6 +60,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/core/spec',
       '!@shardwise/core/base',
       '!@shardwise/backend-cpu/wasm',
+      '!@shardwise/backend-cpu/onnx',
       '!@shardwise/testing/hosts',
       '!@shardwise/testing/node',
       '!@shardwise/testing/ranks',

@@ -32,7 +32,11 @@ test.each([
   ['wasm-assembler/src/index.ts', []],
   ['strategies/src/index.ts', ['@shardwise/core/extend']],
   ['parameter-server/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies']],
-  ['models/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies', 'zod']],
+  [
+    'models/src/index.ts',
+    ['@shardwise/backend-cpu/onnx', '@shardwise/core/extend', '@shardwise/strategies', 'zod'],
+  ],
+  ['backend-cpu/src/onnx.ts', ['@shardwise/core/base', '@shardwise/core/spec']],
   [
     'data/src/index.ts',
     [

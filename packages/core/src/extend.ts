@@ -98,6 +98,7 @@ export { freeNode } from './graph/ownership.ts';
 export { Storage } from './graph/storage.ts';
 export { dropWork, takingWork } from './realize/pending/pending.ts';
 export { ReversibleUpdate } from './realize/pending/reversible-update.ts';
+export { traceProgram, type TracedProgram } from './realize/values/traced-program.ts';
 export type { PendingWork } from './realize/pending/pending-work.ts';
 export { synchronously } from './ambient.ts';
 export {

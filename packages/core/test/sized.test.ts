@@ -31,6 +31,14 @@ describe('what depends on sizes', () => {
     }
   });
 
+  it('may be anything else in the place of numbers that depend on them', () => {
+    const sized = Sized.of(symbols, ([b = 0, t = 0]) => ({ fixed: 3, sizes: [b * t, 7, t + 1] }));
+    expect(sized?.with(({ powers, constant }) => -(powers?.[0] ?? 0) - constant)).toEqual({
+      fixed: 3,
+      sizes: [-2, 7, -1],
+    });
+  });
+
   it('shares what does not depend on them', () => {
     const table = [1, 2, 3];
     const sized = Sized.of(symbols, ([b = 0]) => ({ table, rows: [b] }));

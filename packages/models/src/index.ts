@@ -70,6 +70,9 @@ export {
 export { ggufTokenizer, type GgufTokenizer } from './weights/gguf/gguf-tokenizer.ts';
 export type { StackedTensor } from './model/stacked-tensor.ts';
 export { CausalDecoder, type CausalDecoderSettings } from './decoders/causal-decoder.ts';
+export { exportOnnx, type OnnxOptions } from './onnx/export-onnx.ts';
+export type { DynamicAxes, DynamicAxis, NamedAxis } from './onnx/dynamic-axes.ts';
+export type { ExportableModule } from './onnx/traces.ts';
 export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';
 export { addLora } from './lora/add-lora.ts';
 export { quantizeModel, type QuantizeOptions } from './lora/quantize-model.ts';

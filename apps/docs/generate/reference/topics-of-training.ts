@@ -266,6 +266,12 @@ export const topicsOfTraining: readonly Section[] = [
         /^models\/generation\//,
       ),
       topic(
+        'models/onnx',
+        'Files for other runtimes',
+        'Files of ONNX, with batches and sequences of any size.',
+        /^models\/onnx\//,
+      ),
+      topic(
         'models',
         'Configs and base classes of models',
         'The choice of a class by `model_type`, configs, what a call may say, and what your own models extend.',

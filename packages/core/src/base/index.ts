@@ -7,5 +7,5 @@ export type { OptionRule, OptionRules, RequiredRule } from './option-rules.ts';
 export * from './place-lifetimes.ts';
 export { requireVersion } from './require-version.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
-export { Sized, rejectDegenerateSizes } from './sized.ts';
+export { Sized, rejectDegenerateSizes, type SizeFormula } from './sized.ts';
 export * from './stack.ts';

@@ -49,6 +49,11 @@ export class Sized<T> {
     return value;
   }
 
+  /** The value in which each number that depends on the sizes is what `evaluate` returns for its formula. */
+  with(evaluate: (formula: SizeFormula) => number): T {
+    return valueOf(this.#part, evaluate);
+  }
+
   /** The value with NaN in place of each number that depends on the sizes. */
   pattern(): T {
     return valueOf(this.#part, () => Number.NaN);
@@ -64,7 +69,7 @@ export class Sized<T> {
  * A formula for a number: the product of powers of symbols, of powers of symbols plus a shift, and of a constant plus
  * a sum of multiples of symbols.
  */
-interface Formula {
+export interface SizeFormula {
   readonly powers?: Sizes;
   /** For each symbol, the number that is added to it in its shifted factor. Null if it has no such factor. */
   readonly shifts?: readonly (number | null)[];
@@ -74,7 +79,7 @@ interface Formula {
   readonly slopes?: Sizes;
 }
 
-function numberAt(formula: Formula, sizes: Sizes): number {
+function numberAt(formula: SizeFormula, sizes: Sizes): number {
   const { powers, shifts, shiftPower = 1, constant, slopes } = formula;
   let factor = 1;
   let divisor = 1;
@@ -103,7 +108,7 @@ function isAlmost(a: number, b: number): boolean {
 }
 
 function largest(
-  { powers, shifts, shiftPower = 1, constant, slopes }: Formula,
+  { powers, shifts, shiftPower = 1, constant, slopes }: SizeFormula,
   symbols: readonly SizeSymbol[],
 ): number {
   let factor = 1;
@@ -169,7 +174,7 @@ function numbersNear(
 }
 
 /** The formula of a number that has these values at the points of a choice. Undefined if it has no formula. */
-function formulaOf(values: readonly number[], points: readonly Sizes[]): Formula | undefined {
+function formulaOf(values: readonly number[], points: readonly Sizes[]): SizeFormula | undefined {
   const [base = []] = points;
   const [first = 0] = values;
   const otherOf = (index: number): { readonly size: number; readonly value: number } => ({
@@ -189,7 +194,7 @@ function formulaOf(values: readonly number[], points: readonly Sizes[]): Formula
   });
   const linear = base.reduce((sum, size, index) => sum + size * (slopes[index] ?? 0), 0);
   const sum = { powers, constant: nearInteger(first / factor - linear), slopes };
-  const isFormula = (formula: Formula): boolean =>
+  const isFormula = (formula: SizeFormula): boolean =>
     points.every((point, index) => isAlmost(numberAt(formula, point), values[index] ?? 0));
   if (isFormula(sum)) return sum;
   return [1, 2]
@@ -218,9 +223,9 @@ function powerOf(ratio: number, step: number): number | undefined {
 /** A value that is the same at all sizes, or a function that makes the value from the results of its formulas. */
 type Part<T> =
   | { readonly fixed: T }
-  | { readonly make: (evaluate: (formula: Formula) => number) => T };
+  | { readonly make: (evaluate: (formula: SizeFormula) => number) => T };
 
-function valueOf<T>(part: Part<T>, evaluate: (formula: Formula) => number): T {
+function valueOf<T>(part: Part<T>, evaluate: (formula: SizeFormula) => number): T {
   return 'fixed' in part ? part.fixed : part.make(evaluate);
 }
 

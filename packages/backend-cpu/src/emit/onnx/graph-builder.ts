@@ -38,17 +38,21 @@ export class GraphBuilder {
   readonly #operands = new Map<number, Operand>();
   readonly #scalars = new Map<string, number>();
   readonly #converted: ReadonlyMap<number, TensorType>;
+  /** Whether nodes may be of ONNX Runtime's own operator set. */
+  readonly usesRuntimeOps: boolean;
   #names = 0;
 
   /**
    * `converted` are the inputs and outputs that are declared with another type than `sessionType` gives, because the
-   * session converts them.
+   * session converts them. With 'standard' ops, all nodes are of the standard operator set.
    */
   constructor(
     values: readonly ValueType[],
     inputs: readonly number[],
     converted: ReadonlyMap<number, TensorType>,
+    ops: 'runtime' | 'standard' = 'runtime',
   ) {
+    this.usesRuntimeOps = ops === 'runtime';
     this.#converted = converted;
     this.#values = values;
     this.#inputs = inputs;

@@ -1,4 +1,3 @@
-import type { Shape } from '@shardwise/core/spec';
 import { ProtobufWriter } from './protobuf-writer.ts';
 
 /** The numbers of TensorProto.DataType. */
@@ -23,6 +22,8 @@ export type Attribute =
   | { readonly string: string };
 
 export interface OnnxNode {
+  /** What errors of a run call the node. Default: none. */
+  readonly name?: string;
   readonly op: string;
   /** '' stands for the standard operator set. */
   readonly domain: '' | 'com.microsoft';
@@ -34,13 +35,27 @@ export interface OnnxNode {
 interface OnnxValue {
   readonly name: string;
   readonly type: TensorType;
-  /** A size that is NaN may be any size. */
-  readonly shape: Shape;
+  /** A size that is NaN may be any size. A string is the name of a size that may be any. */
+  readonly shape: readonly (number | string)[];
 }
 
-/** Little-endian elements, or sizes that nodes take as a tensor of i64. */
+interface OnnxTensor {
+  readonly name: string;
+  readonly type: TensorType;
+  readonly shape: readonly number[];
+}
+
+/** Where the elements of a tensor lie in a file beside the model. Offset and length are in bytes. */
+export interface ExternalData {
+  readonly location: string;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Little-endian elements, here or in another file, or sizes that nodes take as a tensor of i64. */
 export type OnnxInitializer =
-  | (OnnxValue & { readonly bytes: Uint8Array })
+  | (OnnxTensor & { readonly bytes: Uint8Array })
+  | (OnnxTensor & { readonly external: ExternalData })
   | { readonly name: string; readonly sizes: readonly number[] };
 
 export interface OnnxGraph {
@@ -53,30 +68,43 @@ export interface OnnxGraph {
 /** The IR version that introduced operator set 21. */
 const IR_VERSION = 10;
 const OPSET = 21;
+/** The version of the operator set `com.microsoft`. */
+const RUNTIME_OPSET = 1;
+/** The number of TensorProto.DataLocation for elements in another file. */
+const EXTERNAL = 1;
 
 /** The numbers of AttributeProto.AttributeType. */
 const attributeTypes = { float: 1, int: 2, string: 3, ints: 7 } as const;
 
 /** Encodes a graph as a ModelProto. Field numbers are those of onnx.proto3. */
 export function encodeModel(graph: OnnxGraph): Uint8Array {
+  return writeModel(graph).finish();
+}
+
+/** Does what `encodeModel` does, and returns the bytes in parts, so that large weights are not copied. */
+export function modelParts(graph: OnnxGraph): readonly Uint8Array[] {
+  return writeModel(graph).parts();
+}
+
+function writeModel(graph: OnnxGraph): ProtobufWriter {
   const model = new ProtobufWriter();
   model.int(1, IR_VERSION);
+  model.string(2, 'shardwise');
   model.message(7, (writer) => writeGraph(writer, graph));
-  for (const [domain, version] of [
-    ['', OPSET],
-    ['com.microsoft', 1],
-  ] as const) {
+  const writeOpset = (domain: OnnxNode['domain'], version: number): void =>
     model.message(8, (opset) => {
       opset.string(1, domain);
       opset.int(2, version);
     });
-  }
-  return model.finish();
+  writeOpset('', OPSET);
+  // Other runtimes than ONNX Runtime refuse a model that names its operator set, even if no node is of it.
+  if (graph.nodes.some(({ domain }) => domain !== '')) writeOpset('com.microsoft', RUNTIME_OPSET);
+  return model;
 }
 
 function writeGraph(writer: ProtobufWriter, graph: OnnxGraph): void {
   for (const node of graph.nodes) writer.message(1, (inner) => writeNode(inner, node));
-  writer.string(2, 'segment');
+  writer.string(2, 'graph');
   for (const tensor of graph.initializers) {
     writer.message(5, (inner) => writeTensor(inner, tensor));
   }
@@ -87,6 +115,7 @@ function writeGraph(writer: ProtobufWriter, graph: OnnxGraph): void {
 function writeNode(writer: ProtobufWriter, node: OnnxNode): void {
   for (const name of node.inputs) writer.string(1, name);
   for (const name of node.outputs) writer.string(2, name);
+  if (node.name !== undefined) writer.string(3, node.name);
   writer.string(4, node.op);
   for (const [name, attribute] of Object.entries(node.attributes)) {
     writer.message(5, (inner) => writeAttribute(inner, name, attribute));
@@ -112,15 +141,22 @@ function writeAttribute(writer: ProtobufWriter, name: string, attribute: Attribu
 }
 
 function writeTensor(writer: ProtobufWriter, tensor: OnnxInitializer): void {
-  const { name } = tensor;
-  const { type, shape, bytes } =
-    'sizes' in tensor
-      ? { type: 'i64' as const, shape: [tensor.sizes.length], bytes: sizeBytes(tensor.sizes) }
-      : tensor;
-  for (const size of shape) writer.int(1, size);
-  writer.int(2, tensorTypes[type]);
-  writer.string(8, name);
-  writer.bytes(9, bytes);
+  if ('sizes' in tensor) {
+    const { name, sizes } = tensor;
+    const bytes = sizeBytes(sizes);
+    return writeTensor(writer, { name, type: 'i64', shape: [sizes.length], bytes });
+  }
+  for (const size of tensor.shape) writer.int(1, size);
+  writer.int(2, tensorTypes[tensor.type]);
+  writer.string(8, tensor.name);
+  if ('bytes' in tensor) return writer.bytes(9, tensor.bytes);
+  for (const [key, value] of Object.entries(tensor.external)) {
+    writer.message(13, (entry) => {
+      entry.string(1, key);
+      entry.string(2, String(value));
+    });
+  }
+  writer.int(14, EXTERNAL);
 }
 
 /** Returns sizes as the elements of a tensor of i64. */
@@ -136,7 +172,8 @@ function writeValue(writer: ProtobufWriter, value: OnnxValue): void {
       tensor.message(2, (shape) => {
         for (const size of value.shape) {
           shape.message(1, (dim) => {
-            if (!Number.isNaN(size)) dim.int(1, size);
+            if (typeof size === 'string') dim.string(2, size);
+            else if (!Number.isNaN(size)) dim.int(1, size);
           });
         }
       });

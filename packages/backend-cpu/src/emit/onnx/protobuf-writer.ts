@@ -4,13 +4,23 @@ const FIXED32 = 5;
 
 const utf8 = new TextEncoder();
 
+/** Values of at least this many bytes, such as weights, are not copied before all bytes are joined. */
+const LARGE_BYTES = 2 ** 16;
+
 /**
  * Appends fields in the protobuf wire format (https://protobuf.dev/programming-guides/encoding/). It supports only what
  * ONNX models need.
  */
 export class ProtobufWriter {
+  /** The bytes before those in `#bytes`. */
+  readonly #parts: Uint8Array[] = [];
+  #partsLength = 0;
   #bytes = new Uint8Array(1024);
   #length = 0;
+
+  get byteLength(): number {
+    return this.#partsLength + this.#length;
+  }
 
   /** Writes an int32, int64 or enum. Negative numbers take ten bytes, as the format demands. */
   int(field: number, value: number): void {
@@ -28,9 +38,7 @@ export class ProtobufWriter {
   bytes(field: number, value: Uint8Array): void {
     this.#varint((field << 3) | LENGTH_DELIMITED);
     this.#varint(value.byteLength);
-    this.#reserve(value.byteLength);
-    this.#bytes.set(value, this.#length);
-    this.#length += value.byteLength;
+    this.#append(value);
   }
 
   string(field: number, value: string): void {
@@ -40,12 +48,40 @@ export class ProtobufWriter {
   message(field: number, fill: (writer: ProtobufWriter) => void): void {
     const inner = new ProtobufWriter();
     fill(inner);
-    this.bytes(field, inner.finish());
+    this.#varint((field << 3) | LENGTH_DELIMITED);
+    this.#varint(inner.byteLength);
+    for (const part of inner.parts()) this.#append(part);
   }
 
-  /** Returns a view of all bytes written so far. */
+  /** Returns views of all bytes written so far, in their order. */
+  parts(): readonly Uint8Array[] {
+    return [...this.#parts, this.#bytes.subarray(0, this.#length)];
+  }
+
+  /** Returns all bytes written so far. They may be a view of this writer's memory. */
   finish(): Uint8Array {
-    return this.#bytes.subarray(0, this.#length);
+    const [first = new Uint8Array(0), ...rest] = this.parts();
+    if (rest.length === 0) return first;
+    const all = new Uint8Array(this.byteLength);
+    let offset = 0;
+    for (const part of [first, ...rest]) {
+      all.set(part, offset);
+      offset += part.byteLength;
+    }
+    return all;
+  }
+
+  #append(value: Uint8Array): void {
+    if (value.byteLength < LARGE_BYTES) {
+      this.#reserve(value.byteLength);
+      this.#bytes.set(value, this.#length);
+      this.#length += value.byteLength;
+      return;
+    }
+    this.#parts.push(this.#bytes.subarray(0, this.#length), value);
+    this.#partsLength += this.#length + value.byteLength;
+    this.#bytes = new Uint8Array(1024);
+    this.#length = 0;
   }
 
   #signedVarint(value: number): void {

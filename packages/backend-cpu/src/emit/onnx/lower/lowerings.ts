@@ -3,6 +3,7 @@ import type { CpuInstruction, InstructionMap } from '../../../program/instructio
 import type { GraphBuilder } from '../graph-builder.ts';
 import { convolution } from './convolution.ts';
 import { elementwise } from './elementwise.ts';
+import { indexing, type IndexingOp } from './indexing.ts';
 import { leaves } from './leaves.ts';
 import { matmul } from './matmul.ts';
 import { movement } from './movement.ts';
@@ -10,20 +11,12 @@ import { reduce } from './reduce.ts';
 import { rows } from './rows.ts';
 import type { Lowerings } from './lowering.ts';
 
-/** The ops that have a lowering to ONNX. Kernels and products of ours compute the others. */
+/** The ops that sessions of the engine compute. Kernels and products of ours compute the others. */
 type OnnxOp = Exclude<
   ComputeOp,
+  | IndexingOp
   | 'random'
-  | 'sign'
-  | 'argMax'
-  | 'cumsum'
-  | 'gather'
-  | 'scatterAdd'
-  | 'scatter'
-  | 'indexSelect'
-  | 'indexAdd'
   | 'silu'
-  | 'softplus'
   | 'geluGrad'
   | 'softmaxGrad'
   | 'logSoftmaxGrad'
@@ -51,6 +44,11 @@ const lowerings: Lowerings<OnnxOp> = {
   ...convolution,
   ...rows,
 };
+
+/** The ops of models for other runtimes. */
+type StandardOp = OnnxOp | IndexingOp;
+
+const standardLowerings: Lowerings<StandardOp> = { ...lowerings, ...indexing };
 
 function isOnnxOp(op: ComputeOp): op is OnnxOp {
   return op in lowerings;
@@ -82,7 +80,7 @@ export function onnxComputes(instruction: CpuInstruction, inputs: readonly Value
   return moving.has(op) || [instruction, ...inputs].every((type) => computedHere.has(type.dtype));
 }
 
-function lowerInstruction<K extends OnnxOp>(
+function lowerInstruction<K extends StandardOp>(
   table: Lowerings<K>,
   graph: GraphBuilder,
   instruction: InstructionMap[K],
@@ -109,4 +107,30 @@ export function lower(graph: GraphBuilder, instruction: CpuInstruction): void {
 
 function isOnnxInstruction(instruction: CpuInstruction): instruction is InstructionMap[OnnxOp] {
   return isOnnxOp(instruction.op);
+}
+
+/** Adds an instruction to a graph for other runtimes. Throws BackendError for an op that ONNX does not have. */
+export function lowerStandard(graph: GraphBuilder, instruction: CpuInstruction): void {
+  if (isStandardInstruction(instruction)) {
+    lowerInstruction(standardLowerings, graph, instruction);
+    return;
+  }
+  const { op, dtype } = instruction;
+  const isRandom = op === 'random';
+  throw new BackendError(
+    {
+      asked: `an ONNX node for ${op}`,
+      found: isRandom ? 'the model draws random numbers' : 'ONNX has no such operator',
+      todo: isRandom
+        ? 'Leave out what draws, also if the model is not trained'
+        : 'Compute it from other operations',
+    },
+    { op, dtype },
+  );
+}
+
+function isStandardInstruction(
+  instruction: CpuInstruction,
+): instruction is InstructionMap[StandardOp] {
+  return instruction.op in standardLowerings;
 }

@@ -34,7 +34,11 @@ function multiply(graph: GraphBuilder, instruction: InstructionMap['matmul']): O
     return { name, shape: instruction.shape };
   }
   const shape = matrixShape(a, b, instruction.shape);
-  if (instruction.dtype === 'f32' && (transposeA || transposeB || scale !== 1)) {
+  if (
+    graph.usesRuntimeOps &&
+    instruction.dtype === 'f32' &&
+    (transposeA || transposeB || scale !== 1)
+  ) {
     const attributes = { ...flags, alpha: { float: scale } };
     const name = graph.emit('FusedMatMul', [a.name, b.name], attributes, 'com.microsoft');
     return { name, shape };
