@@ -11,7 +11,7 @@ describe('an example', () => {
   it.each([
     [
       'gpt',
-      /^ {2}--strategy +ddp \| experts \| none \(default: ddp\)$/m,
+      /^ {2}--strategy +ddp \| zero1 .*\| none \(default: ddp\)$/m,
       /^ {2}--steps +\(default: 600\)$/m,
     ],
     ['zero-redundancy-optimizer', /^ {2}--optimizer +Zero\w+ \| Adam/m, /^ {2}--layers +\(def/m],

@@ -177,6 +177,7 @@ const calls: readonly (readonly [string, Call])[] = [
           { fc: {} },
           { fc: undefined },
         ],
+        isOptional: true,
       },
       opt({ axis: 'tp' }),
     ),

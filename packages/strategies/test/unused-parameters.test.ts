@@ -3,9 +3,6 @@ import { z } from 'zod';
 import { runCases } from '../../../test/support/run-cases.ts';
 import { strategies } from './ranks/different-parameters.ts';
 import { failure } from './ranks/failure.ts';
-import { unusedParametersTable } from './unused-parameters-table.ts';
-
-unusedParametersTable(2);
 
 describe('without findUnusedParameters', () => {
   const names = Object.keys(strategies);
