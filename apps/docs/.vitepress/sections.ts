@@ -31,6 +31,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Launch ranks', 'launch'],
       ['Load data', 'data'],
       ['Tokenize and stream data', 'text-data'],
+      ['Fine-tune your own model', 'fine-tune'],
       ['Memory is too large', 'memory'],
       ['Steps are slow', 'slow-steps'],
       ['Debug a hang', 'debugging'],

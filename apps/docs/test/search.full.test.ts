@@ -42,7 +42,7 @@ describe('the search', () => {
   test.each([
     ['gradient clipping', '/reference/optim/gradients'],
     ['clip grad norm', '/reference/optim/gradients#clipgradnorm'],
-    ['fine-tune', '/reference/checkpoints#loadmodel'],
+    ['fine-tune', '/guides/fine-tune'],
     ['finetuning', '/reference/checkpoints#loadmodel'],
     ['save model', '/reference/checkpoints'],
     ['load model', '/reference/checkpoints#loadmodel'],
