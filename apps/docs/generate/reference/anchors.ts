@@ -6,17 +6,14 @@ export function anchorOf(name: string): string {
   return name.replace(/^.*\./, '').toLowerCase().replaceAll(/[_$]+/g, '-');
 }
 
-/** Returns the anchor of each name of a page. Names that would have the same anchor are numbered. */
-export function anchorsOf(names: readonly string[]): ReadonlyMap<string, string> {
-  const anchors = new Map<string, string>();
+/** Returns the anchor of each name of a page, in order. Names that would have the same anchor are numbered. */
+export function anchorsOf(names: readonly string[]): readonly string[] {
   const taken = new Set<string>();
-  for (const name of names) {
-    if (anchors.has(name)) continue;
+  return names.map((name) => {
     const plain = anchorOf(name);
     let anchor = plain;
     for (let count = 2; taken.has(anchor); count += 1) anchor = `${plain}-${count}`;
     taken.add(anchor);
-    anchors.set(name, anchor);
-  }
-  return anchors;
+    return anchor;
+  });
 }

@@ -128,10 +128,7 @@ export class Catalogue {
         .filter((draft) => draft.topic.slug === slug)
         .toSorted(byTitle(topic.title));
       const anchors = anchorsOf(own.map(({ title }) => title));
-      const items = own.map((draft): Item => ({
-        ...draft,
-        anchor: anchors.get(draft.title) ?? '',
-      }));
+      const items = own.map((draft, index): Item => ({ ...draft, anchor: anchors[index] ?? '' }));
       for (const { entry, anchor, isForAuthors: late } of items) {
         // A name that several packages use is the one of users.
         if (!late || !this.#homes.has(entry.name)) this.#homes.set(entry.name, `${slug}#${anchor}`);
