@@ -62,7 +62,7 @@ describe('the example of adapters, on two ranks', { timeout: 300_000 }, () => {
     expect(configSchema.parse(config)).toEqual({
       peft_type: 'LORA',
       r: 8,
-      base_model_name_or_path: join('own', 'base'),
+      base_model_name_or_path: expect.stringMatching(/own.base$/),
     });
   });
 

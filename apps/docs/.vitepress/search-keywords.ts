@@ -8,7 +8,7 @@ export const keywords: Readonly<Record<string, string>> = {
   '/guides/text-data':
     'tokenizer huggingface chat template packing parquet jsonl webdataset streaming metrics',
   '/guides/fine-tune':
-    'fine-tune finetune lora qlora peft adapter hugging face pretrained checkpoint safetensors gguf llama bert',
+    'fine-tune finetune lora qlora peft adapter hugging face pretrained weights checkpoint safetensors gguf llama bert',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
   '/guides/slow-steps': 'slow profiler performance throughput speed fast',
   '/guides/debugging': 'deadlock stuck timeout freeze hang nccl',

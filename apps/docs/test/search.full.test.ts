@@ -47,7 +47,7 @@ describe('the search', () => {
     ['save model', '/reference/checkpoints'],
     ['load model', '/reference/checkpoints#loadmodel'],
     ['hugging face', '/reference/checkpoints#loadmodel'],
-    ['pretrained weights', '/reference/checkpoints#loadmodel'],
+    ['pretrained weights', '/guides/fine-tune'],
     ['safetensors', '/reference/checkpoints/files'],
     ['export', '/reference/checkpoints/files#exportmodel'],
     ['resume training', '/learn/checkpoints'],

@@ -201,6 +201,12 @@ export const topicsOfRanks: readonly Section[] = [
     title: 'Checkpoints and files',
     topics: [
       topic(
+        'checkpoints/sources',
+        'Sources of tensors: folders and files',
+        'Reads the parts of tensors that a rank keeps from folders of models, on disk or picked in a page.',
+        /serialization\/(model-folder|disk-folder|picked-folder|tensor-source|safetensors-source|safetensors-index|read-runs|on-all-ranks|write-at)\./,
+      ),
+      topic(
         'checkpoints/files',
         'Single files: tensors, states, safetensors',
         'Saves and loads tensors or a state as one file, and reads and writes safetensors.',
@@ -222,6 +228,12 @@ export const topicsOfRanks: readonly Section[] = [
         'Ranks in a page',
         'Starts ranks in workers of a page, with the checkpoints of a page.',
         /^shardwise\/browser\//,
+      ),
+      topic(
+        'backends/onnx',
+        'Nodes of ONNX',
+        'Translates programs to nodes and files of ONNX.',
+        /^backend-cpu\/.*onnx/,
       ),
       topic(
         'backends',

@@ -230,14 +230,26 @@ export const topicsOfTraining: readonly Section[] = [
     title: 'Models',
     topics: [
       topic(
+        'models/decoders/gemma',
+        'Gemma 2 and 3',
+        'Decoders with bounded scores, and with windows in most layers.',
+        /^models\/decoders\/gemma/,
+      ),
+      topic(
         'models/decoders',
-        'Decoders: GPT-2, Llama, Qwen, Mistral, Gemma',
+        'Decoders: GPT-2, Llama, Qwen, Mistral',
         'Language models with the names, the layouts and the configs of Hugging Face.',
         /^models\/decoders\//,
       ),
       topic(
+        'models/encoders/roberta',
+        'RoBERTa',
+        'An encoder with heads for masked words, sequences and tokens.',
+        /^models\/encoders\/roberta/,
+      ),
+      topic(
         'models/encoders',
-        'Encoders: BERT and RoBERTa',
+        'Encoders: BERT',
         'Encoders with heads for masked words, sequences and tokens, and embeddings of sentences.',
         /^models\/encoders\//,
       ),

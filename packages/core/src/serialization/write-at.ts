@@ -1,4 +1,4 @@
-import { open, type FileHandle } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { writeSync } from 'node:fs';
 
 /** Node refuses to write 2 GiB or more in one call. */
@@ -6,9 +6,20 @@ const MAX_WRITE_BYTES = 2 ** 30;
 /** Below so many bytes, handing a write to another thread takes longer than the write. */
 const SMALL_WRITE_BYTES = 65_536;
 
+/** A FileHandle of Node. Declarations do not name Node's types, which a user may not have installed. */
+interface WritableFile {
+  readonly fd: number;
+  write(
+    bytes: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+  ): Promise<{ readonly bytesWritten: number }>;
+}
+
 /** Writes all of `bytes` to a file from `byteOffset` on. */
 export async function writeAt(
-  file: FileHandle,
+  file: WritableFile,
   bytes: Uint8Array,
   byteOffset: number,
 ): Promise<void> {
