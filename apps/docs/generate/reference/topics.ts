@@ -15,6 +15,10 @@ const isBelow = (slug: string, other: string): boolean => slug.startsWith(`${oth
  * The slugs in the order in which the index and the sidebar list them. A topic comes before the topics below it, which
  * stand before it in `sections` because they are the ones that get an export first.
  */
-export const slugsInOrder: readonly string[] = slugs
-  .filter((slug) => !slugs.some((other) => isBelow(slug, other)))
-  .flatMap((slug) => [slug, ...slugs.filter((other) => isBelow(other, slug))]);
+export const slugsInOrder: readonly string[] = inOrder(slugs);
+
+function inOrder(among: readonly string[]): readonly string[] {
+  return among
+    .filter((slug) => !among.some((other) => isBelow(slug, other)))
+    .flatMap((slug) => [slug, ...inOrder(among.filter((other) => isBelow(other, slug)))]);
+}

@@ -52,7 +52,7 @@ export function requireFit(
   throw stateMismatch(
     asked,
     strict ? all : { different },
-    'Load what was saved of a model of the same structure, or pass { strict: false } where only some names differ',
+    'Load what was saved of a model of the same structure, or pass { strict: false } where only some names differ (in loadPretrained: allowMissing, allowUnexpected or allowMismatched)',
   );
 }
 
