@@ -1,7 +1,7 @@
 """Writes files of torch.save and of llama.cpp's gguf, and what PyTorch and gguf say is in them.
 
-Also opens folders that savePretrained has written, if they are named, with transformers: it must find every tensor, and
-the sum of the logits that is in the folder's sum.json.
+Also opens folders that savePretrained has written, if they are named, with transformers, which must find every tensor.
+Prints the sum of the logits of the tokens 1 to 5, to compare with that of the model.
 
 Run from the repository root, with PyTorch 2.15, transformers 5.24 and gguf 0.19:
 
@@ -149,9 +149,7 @@ def check_folder(folder):
     model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     assert not any(info.values()), info
     total = model.eval()(torch.tensor([[1, 2, 3, 4, 5]])).logits.double().sum().item()
-    expected = json.loads((pathlib.Path(folder) / "sum.json").read_text())
-    assert abs(total - expected) < 1e-2, (folder, total, expected)
-    print(f"{folder}: {type(model).__name__}, as it should be")
+    print(f"{folder}: {type(model).__name__}, logits of 1 to 5 sum to {total:.6f}")
 
 
 def main():
