@@ -442,7 +442,7 @@ describe('a tensor', () => {
       says: [
         'the options of the script',
         "Unknown option '--layer'",
-        'Use the options --strategy, --data',
+        'Use the options --strategy, --inner-ranks',
       ],
     },
     'an option of the example that is no number': {
@@ -725,7 +725,7 @@ describe('a command', () => {
       'a text that is too short for a batch',
       ['--data', 'short.txt', '--context-length', '8'],
       [
-        'DataError: batches of 8 windows of 8 bytes on each of 2 ranks',
+        'DataError: updates of 1 × 8 windows of 8 bytes on each of 2 replicas of the model',
         'a text of 95 bytes, 6 windows for a rank',
         'Use a longer text',
       ],

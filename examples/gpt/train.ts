@@ -66,7 +66,7 @@ const loader = new data.DataLoader<data.TextSample>({
 if (loader.length < options.accumulate) {
   throw new DataError(
     {
-      asked: `${options.accumulate} batches of ${batchSize} windows of ${contextLength} bytes for each of ${replica.size} parts of the batch`,
+      asked: `updates of ${options.accumulate} × ${batchSize} windows of ${contextLength} bytes on each of ${replica.size} replicas of the model`,
       found: `a text of ${text.train.length} bytes, ${sampler.length} windows for a rank`,
       todo: 'Use a longer text, or a smaller --batch-size or --context-length',
     },
