@@ -1,5 +1,5 @@
 import { exportOnnx } from '@shardwise/models';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { build, decoderCases, oneRank } from './decoder-cases.ts';
 import { tokens } from './golden/formulas.ts';
 import { expectSame, runFile } from './onnx-runs.ts';
