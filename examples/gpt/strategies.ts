@@ -113,10 +113,11 @@ async function applyDivision(
 ): Promise<TrainedModel> {
   const strategy = strategyOf(options);
   const parallel = strategy === null ? null : await dist.parallelize(model, strategy);
+  // Losses and draws are computed in f32.
   const logits = (ids: Tensor): Tensor =>
     autocast({ dtype: 'bf16', enabled: precision === 'bf16' }, () =>
       (parallel ?? model).forward(ids),
-    );
+    ).to('f32');
   return {
     plan: parallel === null ? null : dist.explain(parallel.plan),
     backward: (ids, targets, isLast) => {
