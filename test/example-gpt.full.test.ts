@@ -263,6 +263,20 @@ describe('the GPT example by another strategy', () => {
     });
   });
 
+  it('multiplies in bf16 and computes losses in f32, near those of f32', async () => {
+    const run = await train({
+      runDirectory: 'by-bf16',
+      options: [...options, '--precision', 'bf16', '--batch-size', '8'],
+    });
+    expect(run.exitCode, run.output).toBe(0);
+    const metrics = await metricsOf('by-bf16');
+    metrics.forEach(({ loss }, index) => {
+      expect(Math.abs(loss / (alone[index]?.loss ?? Number.NaN) - 1)).toBeLessThan(0.01);
+    });
+    // A loss in bf16 would have 8 bits.
+    expect(metrics.some(({ loss }) => !Number.isInteger(loss * 2 ** 8))).toBe(true);
+  });
+
   it('refuses two ranks without a strategy, which would train two models', async () => {
     const run = await train({
       runDirectory: 'apart',
