@@ -42,4 +42,6 @@ export {
 export type { RankStream, SplitOptions } from './streams/rank-stream.ts';
 export type { RankStreamState } from './streams/epoch-place.ts';
 export type { StreamState } from './streams/cursor.ts';
-export { httpBytes, type HttpBytesOptions } from './datasets/http-bytes.ts';
+export { httpBytes } from './datasets/http-bytes.ts';
+export { folderBytes } from './datasets/folder-bytes.ts';
+export { httpFolder, type HttpOptions, type ModelFolder } from '@shardwise/core/extend';

@@ -4,3 +4,4 @@ export { fileBytes } from './files/file-bytes.ts';
 export { openIndexedTokens, openTokens, type OpenTokensOptions } from './files/token-files.ts';
 export { type ImageFile, type ImageRows, readImageFolder } from './files/image-folder.ts';
 export { WorkerStream, type WorkerStreamOptions } from './workers/worker-stream.ts';
+export { s3Folder, type S3Credentials, type S3Options } from '@shardwise/core/node';

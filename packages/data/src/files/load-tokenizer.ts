@@ -1,28 +1,39 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { checkOptions, DataError, option, type OptionRules } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  DataError,
+  type ModelFolder,
+  option,
+  type OptionRules,
+  pathIn,
+} from '@shardwise/core/extend';
+import { folderAt } from '@shardwise/core/node';
 import { Tokenizer, type TokenizerFiles } from '../tokenizer/tokenizer.ts';
 
-/** More bytes than the file of any tokenizer has. It limits what is read of a file that may come from anywhere. */
-const MAX_BYTES = 256 * 1024 * 1024;
+const NAME = 'tokenizer.json';
 
-const folderRules: OptionRules<{ readonly folder: string }> = {
-  folder: option.required(option.nonEmptyText),
+const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
+  place: option.required({
+    fits: (value): value is string | ModelFolder =>
+      typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null,
+    expected: 'a path, an address or a folder',
+  }),
 };
 
 /**
  * Reads the tokenizer of a Hugging Face folder: `tokenizer.json`, and, where they are, `tokenizer_config.json`,
- * `special_tokens_map.json` and `chat_template.jinja`. Node only. Throws DataError if `tokenizer.json` is missing or a
- * file is no JSON, and ConfigError for a tokenizer that is not known here.
+ * `special_tokens_map.json` and `chat_template.jinja`. The folder is a path, a URL of http or https, an address such as
+ * `s3://bucket/models/small`, or another place of such a folder. Node only. Throws DataError if `tokenizer.json` is missing
+ * or a file is no JSON, and ConfigError for a tokenizer that is not known here.
  */
-export async function loadTokenizer(folder: string): Promise<Tokenizer> {
-  checkOptions('loadTokenizer', { folder }, folderRules);
-  const path = join(folder, 'tokenizer.json');
-  const text = await textOf(path);
+export async function loadTokenizer(place: string | ModelFolder): Promise<Tokenizer> {
+  checkOptions('loadTokenizer', { place }, placeRules);
+  const folder = typeof place === 'string' ? folderAt(place) : place;
+  const path = pathIn(folder, NAME);
+  const text = await folder.readText(NAME);
   if (text === undefined) throw noTokenizer(path);
-  const config = await jsonOf(join(folder, 'tokenizer_config.json'));
-  const specialTokensMap = await jsonOf(join(folder, 'special_tokens_map.json'));
-  const chatTemplate = await textOf(join(folder, 'chat_template.jinja'));
+  const config = await jsonOf(folder, 'tokenizer_config.json');
+  const specialTokensMap = await jsonOf(folder, 'special_tokens_map.json');
+  const chatTemplate = await folder.readText('chat_template.jinja');
   const files: TokenizerFiles = {
     name: path,
     config,
@@ -32,9 +43,9 @@ export async function loadTokenizer(folder: string): Promise<Tokenizer> {
   return Tokenizer.fromJson(parse(text, path), files);
 }
 
-async function jsonOf(path: string): Promise<unknown> {
-  const text = await textOf(path);
-  return text === undefined ? undefined : parse(text, path);
+async function jsonOf(folder: ModelFolder, name: string): Promise<unknown> {
+  const text = await folder.readText(name);
+  return text === undefined ? undefined : parse(text, pathIn(folder, name));
 }
 
 function parse(text: string, path: string): unknown {
@@ -51,26 +62,6 @@ function parse(text: string, path: string): unknown {
       { cause },
     );
   }
-}
-
-/** The text of a file. Undefined if there is no such file. */
-async function textOf(path: string): Promise<string | undefined> {
-  let bytes: Uint8Array;
-  try {
-    bytes = await readFile(path);
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw error;
-  }
-  if (bytes.length <= MAX_BYTES) return new TextDecoder().decode(bytes);
-  throw new DataError(
-    {
-      asked: `to read ${path}`,
-      found: `${bytes.length} bytes`,
-      todo: `Give a file of at most ${MAX_BYTES} bytes`,
-    },
-    { path, bytes: bytes.length },
-  );
 }
 
 function noTokenizer(path: string): DataError {
