@@ -4,4 +4,10 @@ export { fileBytes } from './files/file-bytes.ts';
 export { openIndexedTokens, openTokens, type OpenTokensOptions } from './files/token-files.ts';
 export { type ImageFile, type ImageRows, readImageFolder } from './files/image-folder.ts';
 export { WorkerStream, type WorkerStreamOptions } from './workers/worker-stream.ts';
-export { s3Folder, type S3Credentials, type S3Options } from '@shardwise/core/node';
+export {
+  hubFolder,
+  type HubOptions,
+  s3Folder,
+  type S3Credentials,
+  type S3Options,
+} from '@shardwise/core/node';

@@ -1,12 +1,15 @@
-import { glob, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { glob } from 'node:fs/promises';
 import {
   checkIndex,
   checkOptions,
   DataError,
+  type ModelFolder,
   option,
   type OptionRules,
+  pathIn,
 } from '@shardwise/core/extend';
+import { folderAt, isAddress } from '@shardwise/core/node';
+import { folderBytes } from '../datasets/folder-bytes.ts';
 import type { Rows } from '../datasets/rows.ts';
 
 /** A file of a folder of images. It is not decoded. */
@@ -21,43 +24,68 @@ export interface ImageRows extends Rows<ImageFile> {
   readonly classes: readonly string[];
 }
 
-const folderRules: OptionRules<{ readonly folder: string }> = {
-  folder: option.required(option.nonEmptyText),
+const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
+  place: option.required({
+    fits: (value): value is string | ModelFolder =>
+      typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null,
+    expected: 'a path, an address or a folder',
+  }),
 };
 
+const IMAGE = /^[^/]+\/.+\.(jpg|jpeg|png|webp)$/i;
+
 /**
- * The images of a folder that has a folder for each class, such as `train/cat/1.jpg` (`ImageFolder` of torchvision). Classes
- * and files are ordered by their names, by UTF-16 unit, which is the same on every machine. Images are not decoded: give
- * their bytes to a decoder in `rowDataset`. Node only. Throws DataError if there are no images.
+ * The images of a folder that has a folder for each class, such as `train/cat/1.jpg` (`ImageFolder` of torchvision). The
+ * folder is a path, an address such as `s3://bucket/images`, or another folder whose files can be listed. Classes and files
+ * are ordered by their names, by UTF-16 unit, which is the same on every machine. Images are not decoded: give their bytes
+ * to a decoder in `rowDataset`. Node only. Throws DataError if there are no images.
  */
-export async function readImageFolder(folder: string): Promise<ImageRows> {
-  checkOptions('readImageFolder', { folder }, folderRules);
-  const paths: string[] = [];
-  for await (const path of glob('*/**/*.{jpg,jpeg,png,webp,JPG,JPEG,PNG,WEBP}', { cwd: folder })) {
-    paths.push(path.replaceAll('\\', '/'));
-  }
-  paths.sort();
+export async function readImageFolder(place: string | ModelFolder): Promise<ImageRows> {
+  checkOptions('readImageFolder', { place }, placeRules);
+  const folder = typeof place === 'string' ? folderAt(place) : place;
+  const onDisk = typeof place === 'string' && !isAddress(place) ? place : undefined;
+  const names = onDisk === undefined ? await namesIn(folder) : await namesOnDisk(onDisk);
+  const paths = names.filter((name) => IMAGE.test(name)).toSorted(byUnit);
   const classOf = (path: string): string => path.slice(0, path.indexOf('/'));
-  const classes = [...new Set(paths.map(classOf))].sort();
-  if (paths.length === 0) {
-    throw new DataError(
-      {
-        asked: `images in folders of ${folder}`,
-        found: 'none that end with .jpg, .jpeg, .png or .webp',
-        todo: 'Give a folder that has a folder for each class, such as train/cat/1.jpg',
-      },
-      { folder },
-    );
-  }
+  const classes = [...new Set(paths.map(classOf))].toSorted(byUnit);
+  if (paths.length === 0)
+    throw noImages(folder.place, 'none that end with .jpg, .jpeg, .png or .webp');
   return {
     classes,
     length: paths.length,
     get: async (index) => {
       checkIndex(index, paths.length);
       const path = paths[index] ?? '';
-      const bytes = Uint8Array.from(await readFile(join(folder, path)));
-      return { bytes, label: classes.indexOf(classOf(path)) };
+      const file = await folderBytes(folder, path);
+      return { bytes: await file.read(0, file.size), label: classes.indexOf(classOf(path)) };
     },
-    nameOf: (index) => join(folder, paths[index] ?? ''),
+    nameOf: (index) => pathIn(folder, paths[index] ?? ''),
   };
+}
+
+async function namesOnDisk(path: string): Promise<readonly string[]> {
+  const names: string[] = [];
+  for await (const name of glob('*/**/*', { cwd: path })) names.push(name.replaceAll('\\', '/'));
+  return names;
+}
+
+async function namesIn(folder: ModelFolder): Promise<readonly string[]> {
+  if (folder.list === undefined)
+    throw noImages(folder.place, 'a place that gives no list of its files');
+  return (await folder.list('')).map(({ name }) => name);
+}
+
+function byUnit(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}
+
+function noImages(place: string, found: string): DataError {
+  return new DataError(
+    {
+      asked: `images in folders of ${place}`,
+      found,
+      todo: 'Give a folder that has a folder for each class, such as train/cat/1.jpg',
+    },
+    { folder: place },
+  );
 }

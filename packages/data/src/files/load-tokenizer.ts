@@ -6,7 +6,7 @@ import {
   type OptionRules,
   pathIn,
 } from '@shardwise/core/extend';
-import { folderAt } from '@shardwise/core/node';
+import { pretrainedFolderAt } from '@shardwise/core/node';
 import { Tokenizer, type TokenizerFiles } from '../tokenizer/tokenizer.ts';
 
 const NAME = 'tokenizer.json';
@@ -22,12 +22,12 @@ const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
 /**
  * Reads the tokenizer of a Hugging Face folder: `tokenizer.json`, and, where they are, `tokenizer_config.json`,
  * `special_tokens_map.json` and `chat_template.jinja`. The folder is a path, a URL of http or https, an address such as
- * `s3://bucket/models/small`, or another place of such a folder. Node only. Throws DataError if `tokenizer.json` is missing
+ * `s3://bucket/models/small`, the name of a repository of the hub, such as `organization/model`, or another folder. Node only. Throws DataError if `tokenizer.json` is missing
  * or a file is no JSON, and ConfigError for a tokenizer that is not known here.
  */
 export async function loadTokenizer(place: string | ModelFolder): Promise<Tokenizer> {
   checkOptions('loadTokenizer', { place }, placeRules);
-  const folder = typeof place === 'string' ? folderAt(place) : place;
+  const folder = typeof place === 'string' ? pretrainedFolderAt(place) : place;
   const path = pathIn(folder, NAME);
   const text = await folder.readText(NAME);
   if (text === undefined) throw noTokenizer(path);
