@@ -1,5 +1,6 @@
 // The entry point for Node: what reads files.
 export { loadTokenizer } from './files/load-tokenizer.ts';
+export { saveTokenizer } from './files/save-tokenizer.ts';
 export { fileBytes } from './files/file-bytes.ts';
 export { openIndexedTokens, openTokens, type OpenTokensOptions } from './files/token-files.ts';
 export { type ImageFile, type ImageRows, readImageFolder } from './files/image-folder.ts';
