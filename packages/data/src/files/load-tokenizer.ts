@@ -1,23 +1,8 @@
-import {
-  checkOptions,
-  DataError,
-  type ModelFolder,
-  option,
-  type OptionRules,
-  pathIn,
-} from '@shardwise/core/extend';
-import { folderAt } from '@shardwise/core/node';
+import { DataError, type ModelFolder, pathIn } from '@shardwise/core/extend';
 import { Tokenizer, type TokenizerFiles } from '../tokenizer/tokenizer.ts';
+import { folderOf, jsonOf, parseJson } from './json-file.ts';
 
 const NAME = 'tokenizer.json';
-
-const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
-  place: option.required({
-    fits: (value): value is string | ModelFolder =>
-      typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null,
-    expected: 'a path, an address or a folder',
-  }),
-};
 
 /**
  * Reads the tokenizer of a Hugging Face folder: `tokenizer.json`, and, where they are, `tokenizer_config.json`,
@@ -26,8 +11,7 @@ const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
  * or a file is no JSON, and ConfigError for a tokenizer that is not known here.
  */
 export async function loadTokenizer(place: string | ModelFolder): Promise<Tokenizer> {
-  checkOptions('loadTokenizer', { place }, placeRules);
-  const folder = typeof place === 'string' ? folderAt(place) : place;
+  const folder = folderOf('loadTokenizer', place);
   const path = pathIn(folder, NAME);
   const text = await folder.readText(NAME);
   if (text === undefined) throw noTokenizer(path);
@@ -40,28 +24,7 @@ export async function loadTokenizer(place: string | ModelFolder): Promise<Tokeni
     specialTokensMap,
     ...(chatTemplate === undefined ? {} : { chatTemplate }),
   };
-  return Tokenizer.fromJson(parse(text, path), files);
-}
-
-async function jsonOf(folder: ModelFolder, name: string): Promise<unknown> {
-  const text = await folder.readText(name);
-  return text === undefined ? undefined : parse(text, pathIn(folder, name));
-}
-
-function parse(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new DataError(
-      {
-        asked: `to read ${path}`,
-        found: `no JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
-        todo: 'Fetch the file again; it may have been cut off, or be a pointer of git-lfs',
-      },
-      { path },
-      { cause },
-    );
-  }
+  return Tokenizer.fromJson(parseJson(text, path), files);
 }
 
 function noTokenizer(path: string): DataError {
