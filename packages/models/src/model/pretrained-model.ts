@@ -7,6 +7,7 @@ import {
   type OptionRules,
   type Tensor,
 } from '@shardwise/core/extend';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import type { ForwardCall } from './forward-call.ts';
 import {
   completeConfig,
@@ -112,6 +113,7 @@ function weightsPerToken(module: Module): number {
     return (all * (gate.k ?? 0)) / (experts.up.shape[0] ?? 1);
   }
   if (module instanceof Embedding) return 0;
+  if (module instanceof QuantizedLinear) return module.outFeatures * module.inFeatures;
   const matrices = module.ownParameters().filter(([, { ndim }]) => ndim === 2);
   return matrices.reduce((sum, [, { numel }]) => sum + numel, 0);
 }
