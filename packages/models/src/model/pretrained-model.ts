@@ -94,6 +94,11 @@ export abstract class PretrainedModel<
     return 0;
   }
 
+  /** The name here of a tensor of another library's files. Default: the same. */
+  nameOfStored(name: string): string {
+    return name;
+  }
+
   /** The parameters that files have in parts. Default: none. */
   stackedTensors(): readonly StackedTensor[] {
     return [];
