@@ -95,7 +95,10 @@ describeExample('the page of examples/browser that opens a model', (open) => {
         await pick(page, wrong, /^wrong cannot be opened: .*no config\.json in it/);
         expect(await page.locator('#status').getAttribute('class')).toContain('failed');
         await pick(page, cut, /^cut cannot be opened: .*tokenizer\.json: no such file/);
-        await pick(page, bert, /^small-bert cannot be opened: .*BertForMaskedLM/);
+        await pick(page, bert, /^small-bert is open\.$/);
+        expect(await write(page)).toMatch(/an encoder, in which each token sees the later ones/);
+        await page.locator('#close').click();
+        await page.locator('#folder:enabled').waitFor();
         await pick(page, llama, /^small-llama is open\.$/);
         expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
       }),
