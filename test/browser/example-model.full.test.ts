@@ -96,6 +96,7 @@ describeExample('the page of examples/browser that opens a model', (open) => {
         expect(await page.locator('#status').getAttribute('class')).toContain('failed');
         await pick(page, cut, /^cut cannot be opened: .*tokenizer\.json: no such file/);
         await pick(page, bert, /^small-bert is open\.$/);
+        await page.locator('#tokens').fill('2');
         expect(await write(page)).toMatch(/an encoder, in which each token sees the later ones/);
         await page.locator('#close').click();
         await page.locator('#folder:enabled').waitFor();
