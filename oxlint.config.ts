@@ -12,7 +12,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/strategies',
     '@shardwise/collectives/node',
   ],
-  data: ['@shardwise/core/extend'],
+  data: ['@shardwise/core/extend', '@shardwise/core/node'],
   models: [
     '@shardwise/core/extend',
     '@shardwise/core/node',

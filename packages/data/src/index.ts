@@ -5,6 +5,7 @@ export type { BatchEncoding, BatchOptions } from './tokenizer/batch-encoding.ts'
 export type { ChatMessage, ChatOptions } from './tokenizer/chat-template.ts';
 export type { SpecialTokens } from './tokenizer/tokenizer-config.ts';
 export type { TextStream } from './tokenizer/text-stream.ts';
+export { loadTokenizer } from './tokenizer/load-tokenizer.ts';
 export { byteTokenizer, type ByteTokenizerOptions } from './tokenizer/byte-tokenizer.ts';
 export { trainWordPieces, type WordPieceOptions } from './tokenizer/train-word-pieces.ts';
 export { padCollate, type PadCollateOptions, type TokenCollate } from './collate/pad-collate.ts';
