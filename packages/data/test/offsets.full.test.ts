@@ -27,7 +27,6 @@ const roberta = { type: 'RobertaProcessing', sep: ['a', 0], cls: ['b', 1], trim_
 const normalizers = [
   ...['NFC', 'NFD', 'NFKC', 'NFKD', 'Lowercase', 'StripAccents'].map((type) => ({ type })),
   { type: 'Sequence', normalizers: [{ type: 'NFD' }, { type: 'StripAccents' }, { type: 'NFC' }] },
-  { type: 'Strip', strip_left: true, strip_right: true },
   { type: 'Replace', pattern: { Regex: '\\s+' }, content: '<blank>' },
 ];
 const splits = [
@@ -48,10 +47,12 @@ const metaspaces = ['first', 'always', 'never'].map((prepend_scheme) => ({
 }));
 
 const variants = [
-  ...normalizers.flatMap((normalizer) => [
-    ['byte-level', { normalizer }] as const,
-    ['unigram', { normalizer }] as const,
-  ]),
+  ...normalizers.map((normalizer) => ['byte-level', { normalizer }] as const),
+  // Bytes show each mark that is removed, but all of them are one unknown token for Unigram.
+  ...normalizers
+    .filter(({ type }) => type !== 'StripAccents' && type !== 'Sequence')
+    .map((normalizer) => ['unigram', { normalizer }] as const),
+  ['word-piece', { normalizer: { type: 'Strip', strip_left: true, strip_right: true } }] as const,
   ...splits.map((split) => ['word-piece', { pre_tokenizer: split }] as const),
   ...['Whitespace', 'Digits', 'WhitespaceSplit'].map(
     (type) => ['word-piece', { pre_tokenizer: { type, individual_digits: false } }] as const,
