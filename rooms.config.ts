@@ -12,6 +12,7 @@ const CORE_GROUND = [
   'graph/decompose',
   'print',
   'serialization',
+  'folders',
   'realize',
   'realize/pending',
 ];

@@ -1,13 +1,31 @@
-import { readFile } from 'node:fs/promises';
-import { DataError } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  DataError,
+  type ModelFolder,
+  option,
+  type OptionRules,
+  pathIn,
+} from '@shardwise/core/extend';
+import { folderAt } from '@shardwise/core/node';
 
-/** More bytes than the file of any tokenizer has. It limits what is read of a file that may come from anywhere. */
-const MAX_BYTES = 256 * 1024 * 1024;
+const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
+  place: option.required({
+    fits: (value): value is string | ModelFolder =>
+      typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null,
+    expected: 'a path, an address or a folder',
+  }),
+};
 
-/** What the JSON of a file says. Undefined if there is no such file. */
-export async function jsonOf(path: string): Promise<unknown> {
-  const text = await textOf(path);
-  return text === undefined ? undefined : parseJson(text, path);
+/** The folder that the argument of a loader says: a path, an address, or the folder itself. `loader` is its name. */
+export function folderOf(loader: string, place: string | ModelFolder): ModelFolder {
+  checkOptions(loader, { place }, placeRules);
+  return typeof place === 'string' ? folderAt(place) : place;
+}
+
+/** What the JSON of a file of a folder says. Undefined if there is no such file. */
+export async function jsonOf(folder: ModelFolder, name: string): Promise<unknown> {
+  const text = await folder.readText(name);
+  return text === undefined ? undefined : parseJson(text, pathIn(folder, name));
 }
 
 /** Throws DataError, with the path, for what is no JSON. */
@@ -25,24 +43,4 @@ export function parseJson(text: string, path: string): unknown {
       { cause },
     );
   }
-}
-
-/** The text of a file. Undefined if there is no such file. */
-export async function textOf(path: string): Promise<string | undefined> {
-  let bytes: Uint8Array;
-  try {
-    bytes = await readFile(path);
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw error;
-  }
-  if (bytes.length <= MAX_BYTES) return new TextDecoder().decode(bytes);
-  throw new DataError(
-    {
-      asked: `to read ${path}`,
-      found: `${bytes.length} bytes`,
-      todo: `Give a file of at most ${MAX_BYTES} bytes`,
-    },
-    { path, bytes: bytes.length },
-  );
 }

@@ -1,25 +1,23 @@
-import { join } from 'node:path';
-import { checkOptions, DataError, option, type OptionRules } from '@shardwise/core/extend';
+import { DataError, type ModelFolder, pathIn } from '@shardwise/core/extend';
 import { Tokenizer, type TokenizerFiles } from '../tokenizer/tokenizer.ts';
-import { jsonOf, parseJson, textOf } from './json-file.ts';
+import { folderOf, jsonOf, parseJson } from './json-file.ts';
 
-const folderRules: OptionRules<{ readonly folder: string }> = {
-  folder: option.required(option.nonEmptyText),
-};
+const NAME = 'tokenizer.json';
 
 /**
  * Reads the tokenizer of a Hugging Face folder: `tokenizer.json`, and, where they are, `tokenizer_config.json`,
- * `special_tokens_map.json` and `chat_template.jinja`. Node only. Throws DataError if `tokenizer.json` is missing or a
- * file is no JSON, and ConfigError for a tokenizer that is not known here.
+ * `special_tokens_map.json` and `chat_template.jinja`. The folder is a path, a URL of http or https, an address such as
+ * `s3://bucket/models/small`, or another place of such a folder. Node only. Throws DataError if `tokenizer.json` is missing
+ * or a file is no JSON, and ConfigError for a tokenizer that is not known here.
  */
-export async function loadTokenizer(folder: string): Promise<Tokenizer> {
-  checkOptions('loadTokenizer', { folder }, folderRules);
-  const path = join(folder, 'tokenizer.json');
-  const text = await textOf(path);
+export async function loadTokenizer(place: string | ModelFolder): Promise<Tokenizer> {
+  const folder = folderOf('loadTokenizer', place);
+  const path = pathIn(folder, NAME);
+  const text = await folder.readText(NAME);
   if (text === undefined) throw noTokenizer(path);
-  const config = await jsonOf(join(folder, 'tokenizer_config.json'));
-  const specialTokensMap = await jsonOf(join(folder, 'special_tokens_map.json'));
-  const chatTemplate = await textOf(join(folder, 'chat_template.jinja'));
+  const config = await jsonOf(folder, 'tokenizer_config.json');
+  const specialTokensMap = await jsonOf(folder, 'special_tokens_map.json');
+  const chatTemplate = await folder.readText('chat_template.jinja');
   const files: TokenizerFiles = {
     name: path,
     config,
