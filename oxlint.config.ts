@@ -164,7 +164,7 @@ export default defineConfig({
     },
     {
       // node:test awaits what its functions return.
-      files: ['packages/create-shardwise/template/test/**/*.ts'],
+      files: ['packages/create-shardwise/templates/*/test/**/*.ts'],
       rules: { 'typescript/no-floating-promises': 'off' },
     },
     {

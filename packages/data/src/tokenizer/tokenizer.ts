@@ -66,12 +66,16 @@ export class Tokenizer {
   readonly #idOf: ReadonlyMap<string, number>;
   readonly #config: TokenizerConfig;
   readonly #chat: ChatTemplates;
+  readonly #json: unknown;
+  readonly #files: TokenizerFiles;
   /** The ids of special tokens, such as those of padding and of the end of a text. */
   readonly specialIds: ReadonlySet<number>;
 
   private constructor(json: unknown, files: TokenizerFiles) {
     checkOptions('a tokenizer', files, filesRules);
     const { name = 'tokenizer.json' } = files;
+    this.#json = json;
+    this.#files = files;
     const file = parseTokenizerFile(json, name);
     this.#model = createTokenModel(file.model);
     this.#normalize = createNormalizer(file.normalizer);
@@ -106,6 +110,26 @@ export class Tokenizer {
    */
   static fromJson(json: unknown, files: TokenizerFiles = {}): Tokenizer {
     return new Tokenizer(json, files);
+  }
+
+  /**
+   * The contents of the files that the tokenizer was made of, by the names that transformers gives them. In Node,
+   * `saveTokenizer` of `@shardwise/data/node` writes them into a folder.
+   */
+  files(): Readonly<Record<string, string>> {
+    const { config, specialTokensMap, chatTemplate } = this.#files;
+    const jsons = {
+      'tokenizer.json': this.#json,
+      'tokenizer_config.json': config,
+      'special_tokens_map.json': specialTokensMap,
+    };
+    const texts = Object.entries(jsons)
+      .filter(([, json]) => json !== undefined)
+      .map(([name, json]) => [name, `${JSON.stringify(json, null, 2)}\n`] as const);
+    return {
+      ...Object.fromEntries(texts),
+      ...(chatTemplate === undefined ? {} : { 'chat_template.jinja': chatTemplate }),
+    };
   }
 
   /** The number of tokens, added ones included. */

@@ -1,5 +1,15 @@
-// A WordPiece vocabulary of texts: letters, and the pieces that come of merging the most frequent pairs of pieces
-// (Sennrich et al. 2016), where a piece inside a word begins with ## (Schuster and Nakajima 2012).
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { Tokenizer } from './tokenizer.ts';
+
+/** Options of `trainWordPieces`. */
+export interface WordPieceOptions {
+  /** The most tokens that the vocabulary has, special ones included. */
+  readonly vocabularySize: number;
+}
+
+const wordPieceRules: OptionRules<WordPieceOptions> = {
+  vocabularySize: option.required(option.integer(6)),
+};
 
 const SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'] as const;
 
@@ -9,25 +19,29 @@ interface Word {
 }
 
 /**
- * Returns the contents of a tokenizer.json for BERT, with a vocabulary of at most `size` pieces of the texts. The pieces
- * are the same for the same texts.
+ * Trains a tokenizer as BERT has it, for models that start from nothing. Its vocabulary is the letters of the texts, and the
+ * pieces that come of merging the most frequent pairs of pieces (Sennrich et al. 2016), where a piece inside a word begins
+ * with ## (Schuster and Nakajima 2012). Words that occur once are left out. The same texts make the same tokenizer. Throws
+ * ConfigError for texts in which no word occurs twice.
  */
-export function trainWordPieces(texts: readonly string[], size: number): Record<string, unknown> {
+export function trainWordPieces(texts: Iterable<string>, options: WordPieceOptions): Tokenizer {
+  checkOptions('trainWordPieces', options, wordPieceRules);
   const words = wordsOf(texts);
+  if (words.length === 0) throw noWords();
   const letters = new Set(words.flatMap(({ pieces }) => pieces));
   const vocabulary = [...SPECIAL, ...[...letters].toSorted()];
   const pairs = new PairCounts(words);
-  while (vocabulary.length < size) {
+  while (vocabulary.length < options.vocabularySize) {
     const merged = pairs.mergeMostFrequent();
     if (merged === undefined) break;
     if (!letters.has(merged)) vocabulary.push(merged);
     letters.add(merged);
   }
-  return tokenizerJson(vocabulary);
+  return Tokenizer.fromJson(tokenizerJson(vocabulary), { config: tokenizerConfig });
 }
 
 /** The words of texts in pieces of one letter, as BERT's normalizer and pre-tokenizer make words. */
-function wordsOf(texts: readonly string[]): Word[] {
+function wordsOf(texts: Iterable<string>): Word[] {
   const counts = new Map<string, number>();
   for (const text of texts) {
     const plain = text
@@ -153,8 +167,7 @@ function tokenizerJson(vocabulary: readonly string[]): Record<string, unknown> {
   };
 }
 
-/** The contents of the tokenizer_config.json beside it. */
-export const tokenizerConfig = {
+const tokenizerConfig = {
   tokenizer_class: 'BertTokenizerFast',
   pad_token: '[PAD]',
   unk_token: '[UNK]',
@@ -162,3 +175,11 @@ export const tokenizerConfig = {
   sep_token: '[SEP]',
   mask_token: '[MASK]',
 };
+
+function noWords(): ConfigError {
+  return new ConfigError({
+    asked: 'a vocabulary of texts',
+    found: 'no word that occurs twice in them',
+    todo: 'Give more texts',
+  });
+}

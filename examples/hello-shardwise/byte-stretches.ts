@@ -1,17 +1,9 @@
-import type { MaskingTokenizer, TokenRows } from '@shardwise/data';
+import type { TokenRows } from '@shardwise/data';
 import { data, DataError } from 'shardwise';
 
-/** The tokens before the bytes, with RoBERTa's numbers of the first three. */
-const [BOS, PAD, EOS, MASK] = [0, 1, 2, 3];
+/** Tokens of `byteTokenizer`. A byte has its value plus that of the first. */
+const [BOS, EOS] = [0, 2];
 const FIRST_BYTE = 4;
-
-/** Each byte is a token, which needs no vocabulary that is trained. */
-export const byteTokens: MaskingTokenizer = {
-  padTokenId: PAD,
-  maskTokenId: MASK,
-  specialIds: new Set([BOS, PAD, EOS, MASK]),
-  vocabularySize: FIRST_BYTE + 256,
-};
 
 /** Stretches of a text that follow each other, each as <s>, its bytes and </s>. */
 export class ByteStretches implements data.Dataset<TokenRows> {

@@ -1,0 +1,46 @@
+import {
+  checkOptions,
+  DataError,
+  type ModelFolder,
+  option,
+  type OptionRules,
+  pathIn,
+} from '@shardwise/core/extend';
+import { folderAt } from '@shardwise/core/node';
+
+const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
+  place: option.required({
+    fits: (value): value is string | ModelFolder =>
+      typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null,
+    expected: 'a path, an address or a folder',
+  }),
+};
+
+/** The folder that the argument of a loader says: a path, an address, or the folder itself. `loader` is its name. */
+export function folderOf(loader: string, place: string | ModelFolder): ModelFolder {
+  checkOptions(loader, { place }, placeRules);
+  return typeof place === 'string' ? folderAt(place) : place;
+}
+
+/** What the JSON of a file of a folder says. Undefined if there is no such file. */
+export async function jsonOf(folder: ModelFolder, name: string): Promise<unknown> {
+  const text = await folder.readText(name);
+  return text === undefined ? undefined : parseJson(text, pathIn(folder, name));
+}
+
+/** Throws DataError, with the path, for what is no JSON. */
+export function parseJson(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new DataError(
+      {
+        asked: `to read ${path}`,
+        found: `no JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
+        todo: 'Fetch the file again; it may have been cut off, or be a pointer of git-lfs',
+      },
+      { path },
+      { cause },
+    );
+  }
+}
