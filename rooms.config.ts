@@ -168,6 +168,10 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     workers: ['streams'],
     files: ['tokenizer', 'collate', 'datasets'],
   },
+  compat: {
+    config: [],
+    deepspeed: ['config'],
+  },
   'parameter-server': {
     protocol: [],
     client: ['protocol'],
