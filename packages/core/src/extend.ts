@@ -6,7 +6,7 @@ export * from './base/index.ts';
 // Tensors, and the functions that authors need besides their methods.
 export { Tensor } from './tensor/tensor.ts';
 export { arange } from './tensor/create-ranges.ts';
-export { concat, fromData, full, stack, zeros } from './tensor/create.ts';
+export { concat, fromArray, fromData, full, stack, zeros } from './tensor/create.ts';
 export { fromBytes, type HostData } from './tensor/host-data.ts';
 export {
   allGather,

@@ -1,48 +1,26 @@
 import { glob } from 'node:fs/promises';
-import {
-  checkIndex,
-  checkOptions,
-  DataError,
-  type ModelFolder,
-  option,
-  type OptionRules,
-  pathIn,
-} from '@shardwise/core/extend';
-import { folderAt, isAddress } from '@shardwise/core/node';
+import { checkIndex, DataError, type ModelFolder, pathIn } from '@shardwise/core/extend';
+import { isAddress } from '@shardwise/core/node';
 import { folderBytes } from '../datasets/folder-bytes.ts';
+import { folderOf } from './folder-of.ts';
 import type { Rows } from '../datasets/rows.ts';
-
-/** A file of a folder of images. It is not decoded. */
-export interface ImageFile {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The number of the class, which is the place of its folder among all folders. */
-  readonly label: number;
-}
+import type { ImageFile } from '../images/process-images.ts';
 
 /** The images of a folder, and the names of their classes. */
 export interface ImageRows extends Rows<ImageFile> {
   readonly classes: readonly string[];
 }
 
-const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
-  place: option.required({
-    fits: (value): value is string | ModelFolder =>
-      typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null,
-    expected: 'a path, an address or a folder',
-  }),
-};
-
 const IMAGE = /^[^/]+\/.+\.(jpg|jpeg|png|webp)$/i;
 
 /**
  * The images of a folder that has a folder for each class, such as `train/cat/1.jpg` (`ImageFolder` of torchvision). The
  * folder is a path, an address such as `s3://bucket/images`, or another folder whose files can be listed. Classes and files
- * are ordered by their names, by UTF-16 unit, which is the same on every machine. Images are not decoded: give their bytes
- * to a decoder in `rowDataset`. Node only. Throws DataError if there are no images.
+ * are ordered by their names, by UTF-16 unit, which is the same on every machine. Images are decoded by `processImages`.
+ * Node only. Throws DataError if there are no images.
  */
 export async function readImageFolder(place: string | ModelFolder): Promise<ImageRows> {
-  checkOptions('readImageFolder', { place }, placeRules);
-  const folder = typeof place === 'string' ? folderAt(place) : place;
+  const folder = folderOf('readImageFolder', place);
   const onDisk = typeof place === 'string' && !isAddress(place) ? place : undefined;
   const names = onDisk === undefined ? await namesIn(folder) : await namesOnDisk(onDisk);
   const paths = names.filter((name) => IMAGE.test(name)).toSorted(byUnit);

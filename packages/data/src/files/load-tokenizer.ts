@@ -1,23 +1,7 @@
-import {
-  checkOptions,
-  DataError,
-  type ModelFolder,
-  option,
-  type OptionRules,
-  pathIn,
-} from '@shardwise/core/extend';
-import { pretrainedFolderAt } from '@shardwise/core/node';
-import { Tokenizer, type TokenizerFiles } from '../tokenizer/tokenizer.ts';
-
-const NAME = 'tokenizer.json';
-
-const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
-  place: option.required({
-    fits: (value): value is string | ModelFolder =>
-      typeof value === 'string' ? value !== '' : typeof value === 'object' && value !== null,
-    expected: 'a path, an address or a folder',
-  }),
-};
+import type { ModelFolder } from '@shardwise/core/extend';
+import { loadTokenizer as loadFromFolder } from '../tokenizer/load-tokenizer.ts';
+import type { Tokenizer } from '../tokenizer/tokenizer.ts';
+import { folderOf } from './folder-of.ts';
 
 /**
  * Reads the tokenizer of a Hugging Face folder: `tokenizer.json`, and, where they are, `tokenizer_config.json`,
@@ -26,51 +10,5 @@ const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
  * or a file is no JSON, and ConfigError for a tokenizer that is not known here.
  */
 export async function loadTokenizer(place: string | ModelFolder): Promise<Tokenizer> {
-  checkOptions('loadTokenizer', { place }, placeRules);
-  const folder = typeof place === 'string' ? pretrainedFolderAt(place) : place;
-  const path = pathIn(folder, NAME);
-  const text = await folder.readText(NAME);
-  if (text === undefined) throw noTokenizer(path);
-  const config = await jsonOf(folder, 'tokenizer_config.json');
-  const specialTokensMap = await jsonOf(folder, 'special_tokens_map.json');
-  const chatTemplate = await folder.readText('chat_template.jinja');
-  const files: TokenizerFiles = {
-    name: path,
-    config,
-    specialTokensMap,
-    ...(chatTemplate === undefined ? {} : { chatTemplate }),
-  };
-  return Tokenizer.fromJson(parse(text, path), files);
-}
-
-async function jsonOf(folder: ModelFolder, name: string): Promise<unknown> {
-  const text = await folder.readText(name);
-  return text === undefined ? undefined : parse(text, pathIn(folder, name));
-}
-
-function parse(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new DataError(
-      {
-        asked: `to read ${path}`,
-        found: `no JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
-        todo: 'Fetch the file again; it may have been cut off, or be a pointer of git-lfs',
-      },
-      { path },
-      { cause },
-    );
-  }
-}
-
-function noTokenizer(path: string): DataError {
-  return new DataError(
-    {
-      asked: `to read ${path}`,
-      found: 'no such file',
-      todo: "Give a folder with tokenizer.json; transformers writes it with tokenizer.save_pretrained('folder')",
-    },
-    { path },
-  );
+  return loadFromFolder(folderOf('loadTokenizer', place));
 }

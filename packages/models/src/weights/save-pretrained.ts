@@ -1,5 +1,6 @@
 import {
   checkOptions,
+  ConfigError,
   type DType,
   type HeldChunk,
   isWritableFolder,
@@ -11,6 +12,7 @@ import {
 } from '@shardwise/core/extend';
 import { isAddress, writableFolderAt } from '@shardwise/core/node';
 import { z } from 'zod';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import { PretrainedModel } from '../model/pretrained-model.ts';
 import { diskWriter } from './disk-writer.ts';
 import { folderWriter } from './folder-writer.ts';
@@ -33,7 +35,15 @@ const rules: OptionRules<SavePretrainedOptions> = {
   dtype: option.oneOf('f32', 'bf16', 'f16'),
 };
 
-const placeRules: OptionRules<{ readonly place: string | WritableFolder }> = {
+const saveRules: OptionRules<{
+  readonly model: LoadableModel;
+  readonly place: string | WritableFolder;
+}> = {
+  model: option.required({
+    fits: (value): value is LoadableModel =>
+      value instanceof Module || (value instanceof Object && 'module' in value),
+    expected: 'a model, or what parallelize() made of one',
+  }),
   place: option.required({
     fits: (value): value is string | WritableFolder =>
       (typeof value === 'string' && value !== '') || isWritableFolder(value),
@@ -56,16 +66,18 @@ const chunkSchema = z.object({
 /**
  * Saves a model to a folder that Python's `transformers` opens: safetensors files, an index if there are several, and
  * config.json. The folder is a path, an address such as `s3://bucket/models/small`, or another folder to which files can be
- * written. It works with any strategy, and is a collective of all ranks of the mesh, which must have the folder in common. Each rank writes parts that it has; no rank collects the model. The files are the same byte for byte,
- * whatever the strategy and the number of ranks are. Weights that were there before are replaced; in a bucket, there is no
- * model while they are. Throws CheckpointError on all ranks if one of them fails.
+ * written. It works with any strategy, and is a collective of all ranks of the mesh, which must have the folder in common.
+ * Each rank writes parts that it has; no rank collects the model. The files are the same byte for byte, whatever the
+ * strategy and the number of ranks are. Weights that were there before are replaced; in a bucket, there is no model while
+ * they are. Throws ConfigError for a model with weights in blocks of few bits, and CheckpointError on all ranks if one of
+ * them fails.
  */
 export async function savePretrained(
   model: LoadableModel,
   place: string | WritableFolder,
   options: SavePretrainedOptions = {},
 ): Promise<void> {
-  checkOptions('savePretrained', { place }, placeRules);
+  checkOptions('savePretrained', { model, place }, saveRules);
   checkOptions('savePretrained', options, rules);
   const { maxShardBytes = MAX_SHARD_BYTES, dtype } = options;
   const module = model instanceof Module ? model : model.module;
@@ -73,6 +85,7 @@ export async function savePretrained(
     typeof place === 'string' && !isAddress(place)
       ? diskWriter(place)
       : folderWriter(writableFolderAt('to save a model', place));
+  requireNumbers(module, writer.place);
   const shared = {
     asked: `to save a model to ${writer.place}`,
     todo: 'See to the cause, and save again',
@@ -103,6 +116,20 @@ export async function savePretrained(
     if (rank === 0) await writer.publish(files);
     return null;
   });
+}
+
+/** Throws ConfigError for weights in blocks of few bits, which other programs would take for numbers. */
+function requireNumbers(model: Module, path: string): void {
+  const found = model.namedModules().find(([, module]) => module instanceof QuantizedLinear);
+  if (found === undefined) return;
+  throw new ConfigError(
+    {
+      asked: `to save a model to ${path}`,
+      found: `'${found[0]}', whose weight is kept in blocks of few bits`,
+      todo: 'Save its adapter with saveAdapter, or load the model without quantization',
+    },
+    { path, module: found[0] },
+  );
 }
 
 function chunkOf({ name, dtype, shape, box, start, stop }: HeldChunk): z.infer<typeof chunkSchema> {
