@@ -12,6 +12,7 @@ const CORE_GROUND = [
   'graph/decompose',
   'print',
   'serialization',
+  'folders',
   'realize',
   'realize/pending',
 ];
@@ -164,9 +165,10 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     metrics: [],
     collate: ['tokenizer'],
     datasets: [],
+    images: ['datasets'],
     streams: ['collate', 'datasets'],
     workers: ['streams'],
-    files: ['tokenizer', 'collate', 'datasets'],
+    files: ['tokenizer', 'collate', 'datasets', 'images'],
   },
   'parameter-server': {
     protocol: [],

@@ -47,4 +47,15 @@ export {
 export type { RankStream, SplitOptions } from './streams/rank-stream.ts';
 export type { RankStreamState } from './streams/epoch-place.ts';
 export type { StreamState } from './streams/cursor.ts';
-export { httpBytes, type HttpBytesOptions } from './datasets/http-bytes.ts';
+export { httpBytes } from './datasets/http-bytes.ts';
+export { folderBytes } from './datasets/folder-bytes.ts';
+export { httpFolder, type HttpOptions, type ModelFolder } from '@shardwise/core/extend';
+export { decodeImage } from './images/decode-image.ts';
+export { ImageProcessor } from './images/image-processor.ts';
+export {
+  type ImageFile,
+  type ImageSample,
+  processImages,
+  type ProcessImagesOptions,
+} from './images/process-images.ts';
+export type { DecodeImageOptions, ImageDecoder, RgbImage } from './images/rgb-image.ts';

@@ -1,4 +1,5 @@
 import { DataError, type ModelFolder, pathIn } from '@shardwise/core/extend';
+import { jsonOf, parseJson } from './json-file.ts';
 import { Tokenizer, type TokenizerFiles } from './tokenizer.ts';
 
 const NAME = 'tokenizer.json';
@@ -22,28 +23,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<Tokenizer> {
     specialTokensMap,
     ...(chatTemplate === undefined ? {} : { chatTemplate }),
   };
-  return Tokenizer.fromJson(parse(text, path), files);
-}
-
-async function jsonOf(folder: ModelFolder, name: string): Promise<unknown> {
-  const text = await folder.readText(name);
-  return text === undefined ? undefined : parse(text, pathIn(folder, name));
-}
-
-function parse(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new DataError(
-      {
-        asked: `to read ${path}`,
-        found: `no JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
-        todo: 'Fetch the file again; it may have been cut off, or be a pointer of git-lfs',
-      },
-      { path },
-      { cause },
-    );
-  }
+  return Tokenizer.fromJson(parseJson(text, path), files);
 }
 
 function noTokenizer(path: string): DataError {
