@@ -170,6 +170,10 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     workers: ['streams'],
     files: ['tokenizer', 'collate', 'datasets', 'images'],
   },
+  compat: {
+    config: [],
+    deepspeed: ['config'],
+  },
   'parameter-server': {
     protocol: [],
     client: ['protocol'],
@@ -177,14 +181,15 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     server: ['protocol', 'table'],
   },
   models: {
-    model: [],
+    quantized: [],
+    model: ['quantized'],
     layers: ['model'],
     decoders: ['model', 'layers'],
     onnx: ['model'],
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
-    weights: ['model'],
-    lora: ['model', 'layers'],
+    weights: ['model', 'layers', 'quantized'],
+    lora: ['model', 'layers', 'quantized'],
     generation: ['model', 'layers'],
   },
   'backend-cpu': {

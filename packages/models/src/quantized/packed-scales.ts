@@ -1,5 +1,5 @@
 import { fromData, type Tensor } from '@shardwise/core/extend';
-import { inGroups } from './block-formats.ts';
+import { inGroups } from './scaled-formats.ts';
 
 /** Scales of blocks in 8 bits each, with a scale for each 256 of them, and their mean (double quantization). */
 export interface PackedScales<Codes, Numbers> {

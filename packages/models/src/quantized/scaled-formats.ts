@@ -1,14 +1,11 @@
 import { fromData, stack, type Tensor } from '@shardwise/core/extend';
+import { type BlockFormat, fieldOf } from './block-format.ts';
 
-/** How the elements of a block become bytes. A block is divided by its largest magnitude before. */
-export interface BlockFormat {
+/** How the elements of a block become bytes. A block is divided by its largest magnitude before, which is kept apart. */
+export interface ScaledFormat extends BlockFormat {
   readonly bits: 4 | 8;
-  /** The elements of a block, which have a scale in common. */
-  readonly blockElements: number;
-  /** Shape: values f32 [blocks, blockElements] of [-1, 1] -> u8 [blocks, bytes]. */
+  /** Shape: values f32 [blocks, elements] of [-1, 1] -> u8 [blocks, bytes]. */
   readonly encode: (values: Tensor) => Tensor;
-  /** Shape: u8 [blocks, bytes] -> f32 [blocks, blockElements] of [-1, 1]. */
-  readonly decode: (bytes: Tensor) => Tensor;
 }
 
 const BLOCK_ELEMENTS = 64;
@@ -37,9 +34,11 @@ const nf4 = Float32Array.of(
 );
 
 /** Four bits for each element, the first of two in the high bits of a byte. The nearest number of NF4 is taken. */
-const nf4Format: BlockFormat = {
+const nf4Format: ScaledFormat = {
+  name: 'nf4',
   bits: 4,
-  blockElements: BLOCK_ELEMENTS,
+  elements: BLOCK_ELEMENTS,
+  bytes: BLOCK_ELEMENTS / 2,
   encode: (values) => {
     // The code is the number of midpoints between two numbers of the table that lie below the value.
     const codes = Array.from(nf4.subarray(1), (high, index) => ((nf4[index] ?? 0) + high) / 2)
@@ -52,8 +51,7 @@ const nf4Format: BlockFormat = {
   decode: (bytes) => {
     const [blocks = 0] = bytes.shape;
     const both = bytes.to('f32');
-    const high = both.div(16).floor();
-    const codes = stack([high, both.sub(high.mul(16))], 2).to('i32');
+    const codes = stack([fieldOf(both, 4, 4), fieldOf(both, 0, 4)], 2).to('i32');
     const table = fromData(nf4.slice(), [nf4.length], 'f32');
     return table
       .indexSelect(0, codes.reshape([blocks * BLOCK_ELEMENTS]))
@@ -62,14 +60,17 @@ const nf4Format: BlockFormat = {
 };
 
 /** A whole number from -127 to 127 for each element, plus 128. */
-const int8Format: BlockFormat = {
+const int8Format: ScaledFormat = {
+  name: 'int8',
   bits: 8,
-  blockElements: BLOCK_ELEMENTS,
+  elements: BLOCK_ELEMENTS,
+  bytes: BLOCK_ELEMENTS,
   encode: (values) => values.mul(127).round().add(128).to('u8'),
   decode: (bytes) => bytes.to('f32').sub(128).div(127),
 };
 
-export const blockFormats: Readonly<Record<4 | 8, BlockFormat>> = { 4: nf4Format, 8: int8Format };
+/** The formats that this package encodes, by their bits. */
+export const scaledFormats: Readonly<Record<4 | 8, ScaledFormat>> = { 4: nf4Format, 8: int8Format };
 
 /** Elements in row-major order, in rows of this size, with zeros at the end. Shape: N -> [groups, size]. */
 export function inGroups(values: Tensor, size: number): Tensor {
