@@ -170,6 +170,10 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     workers: ['streams'],
     files: ['tokenizer', 'collate', 'datasets', 'images'],
   },
+  compat: {
+    config: [],
+    deepspeed: ['config'],
+  },
   'parameter-server': {
     protocol: [],
     client: ['protocol'],

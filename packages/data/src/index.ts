@@ -1,10 +1,12 @@
 // The entry point without Node: tokenizers, collators, metrics, and streams of any source.
 export { Tokenizer, type DecodeOptions, type TokenizerFiles } from './tokenizer/tokenizer.ts';
 export type { Encoding, EncodeOptions } from './tokenizer/encoding.ts';
+export type { Offsets } from './tokenizer/aligned-text.ts';
 export type { BatchEncoding, BatchOptions } from './tokenizer/batch-encoding.ts';
 export type { ChatMessage, ChatOptions } from './tokenizer/chat-template.ts';
 export type { SpecialTokens } from './tokenizer/tokenizer-config.ts';
 export type { TextStream } from './tokenizer/text-stream.ts';
+export { loadTokenizer } from './tokenizer/load-tokenizer.ts';
 export { byteTokenizer, type ByteTokenizerOptions } from './tokenizer/byte-tokenizer.ts';
 export { trainWordPieces, type WordPieceOptions } from './tokenizer/train-word-pieces.ts';
 export { padCollate, type PadCollateOptions, type TokenCollate } from './collate/pad-collate.ts';
@@ -19,6 +21,12 @@ export {
   completionSample,
   conversationSample,
 } from './collate/instructions.ts';
+export {
+  type LabeledWords,
+  type PlacingTokenizer,
+  tokenClassificationSample,
+  type TokenClassificationOptions,
+} from './collate/word-labels.ts';
 export { packDocuments, type PackDocumentsOptions } from './collate/pack-documents.ts';
 export { tensorsOf } from './collate/tensors-of.ts';
 export type { TokenRows } from './collate/token-rows.ts';

@@ -323,6 +323,11 @@ describe('textColumns', () => {
     }
   });
 
+  it('refuses rows that are not awaited, which have no length', async () => {
+    const rows: never = readJsonLines(text('{"text":"a"}')) as never;
+    await expect(textColumns(rows, 'text')).rejects.toThrow(/a Promise, which is no rows/);
+  });
+
   it.each([
     ['{"text":"a","label":"b"}\n{"text":"a","lable":"b"}', /line 2: no label among text, lable/],
     ['{"text":"a","label":null}', /line 1: label: null, which is no text/],
@@ -335,4 +340,16 @@ describe('textColumns', () => {
     await expect(read).rejects.toThrow(message);
     await expect(read).rejects.toThrow(DataError);
   });
+});
+
+describe('a source that is not awaited', () => {
+  it.each([readTextLines, readJsonLines, readCsv, readParquet, readTar])(
+    'is refused by %o, instead of having no rows',
+    async (read) => {
+      const source: never = fileBytes(write('source.txt', 'a')) as never;
+      await expect(read(source)).rejects.toThrow(
+        /a Promise in the place of its bytes\. Give await fileBytes/,
+      );
+    },
+  );
 });

@@ -9,7 +9,7 @@ import { data, dist, optim, type RankContext } from 'shardwise';
 const TEXTS = ['shardwise', '@shardwise/core', '@shardwise/data', '@shardwise/models'].map(
   (name) => `node_modules/${name}/README.md`,
 );
-const STEPS = 120;
+const STEPS = 200;
 
 /**
  * Trains a small Llama on texts that are installed with the packages. Returns the folder with the model and its tokenizer.

@@ -21,8 +21,8 @@ const { values } = parseArgs({
     model: { type: 'string' },
     /** A file of lines such as {"instruction": "…", "output": "…"}. */
     data: { type: 'string', default: 'data/instructions.jsonl' },
-    steps: { type: 'string', default: '120' },
-    'learning-rate': { type: 'string', default: '5e-3' },
+    steps: { type: 'string', default: '200' },
+    'learning-rate': { type: 'string', default: '1e-2' },
   },
 });
 const [steps, lr] = [Number(values.steps), Number(values['learning-rate'])];
@@ -52,7 +52,7 @@ if (padTokenId === undefined) {
 }
 
 const model = await fromPretrained(folder);
-addLora(model, { targetModules: 'all-linear', rank: 8, alpha: 16 }); // freezes all other weights
+addLora(model, { targetModules: 'all-linear', rank: 16, alpha: 32 }); // freezes all other weights
 const parallel = await dist.parallelize(model, dist.fsdp()); // Each rank keeps a part of the weights.
 const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
 const optimizer = new optim.AdamW(trained, { lr, weightDecay: 0 });

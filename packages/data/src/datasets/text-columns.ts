@@ -14,6 +14,9 @@ export async function textColumns(
   rows: Rows<unknown>,
   ...names: readonly string[]
 ): Promise<readonly Readonly<Record<string, string>>[]> {
+  if (!Number.isInteger(rows.length)) {
+    throw wrongRow('the texts of rows', `${describeValue(rows)}, which is no rows`, names);
+  }
   if (rows.length === 0) throw wrongRow('the rows of a file', 'a file without any', names);
   const read: Record<string, string>[] = [];
   for (let index = 0; index < rows.length; index++) {

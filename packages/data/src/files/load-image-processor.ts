@@ -1,6 +1,7 @@
 import { DataError, type ModelFolder, pathIn } from '@shardwise/core/extend';
 import { ImageProcessor } from '../images/image-processor.ts';
-import { folderOf, jsonOf } from './json-file.ts';
+import { jsonOf } from '../tokenizer/json-file.ts';
+import { folderOf } from './folder-of.ts';
 
 const NAME = 'preprocessor_config.json';
 

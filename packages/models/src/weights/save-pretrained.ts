@@ -39,7 +39,12 @@ const rules: OptionRules<SavePretrainedOptions> = {
   dtype: option.oneOf('f32', 'bf16', 'f16'),
 };
 
-const pathRules: OptionRules<{ readonly path: string }> = {
+const saveRules: OptionRules<{ readonly model: LoadableModel; readonly path: string }> = {
+  model: option.required({
+    fits: (value): value is LoadableModel =>
+      value instanceof Module || (value instanceof Object && 'module' in value),
+    expected: 'a model, or what parallelize() made of one',
+  }),
   path: option.required(option.nonEmptyText),
 };
 
@@ -71,7 +76,7 @@ export async function savePretrained(
   path: string,
   options: SavePretrainedOptions = {},
 ): Promise<void> {
-  checkOptions('savePretrained', { path }, pathRules);
+  checkOptions('savePretrained', { model, path }, saveRules);
   checkOptions('savePretrained', options, rules);
   const { maxShardBytes = MAX_SHARD_BYTES, dtype } = options;
   const module = model instanceof Module ? model : model.module;

@@ -27,9 +27,12 @@ export class ThreadPool {
 
   async #call(rank: number, task: RankTask): Promise<RankOutcome> {
     const thread = (this.#threads[rank] ??= startThread());
-    const answered = once(thread, 'message');
+    const ended = new AbortController();
+    const onExit = (): void => ended.abort(new Error(`The thread of rank ${rank} has ended`));
+    thread.once('exit', onExit);
+    const answered = once(thread, 'message', { signal: ended.signal });
     thread.postMessage(task);
-    const [answer]: RankMessage[] = await answered;
+    const [answer]: RankMessage[] = await answered.finally(() => thread.off('exit', onExit));
     if (answer?.status === 'fulfilled') return answer;
     if (answer === undefined) throw new TypeError(`The thread of rank ${rank} answered nothing`);
     return { status: 'rejected', error: new RankFailure(rank, answer.report) };
@@ -38,5 +41,8 @@ export class ThreadPool {
 
 function startThread(): Worker {
   keepGenericWasmWrappers();
-  return new Worker(new URL('./process-worker.ts', import.meta.url));
+  const thread = new Worker(new URL('./rank-loop.ts', import.meta.url));
+  // A pool that nobody ends does not keep the process alive.
+  thread.unref();
+  return thread;
 }
