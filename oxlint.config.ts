@@ -12,7 +12,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/strategies',
     '@shardwise/collectives/node',
   ],
-  data: ['@shardwise/core/extend'],
+  data: ['@shardwise/core/extend', '@shardwise/core/node'],
   models: [
     '@shardwise/core/extend',
     '@shardwise/core/node',
@@ -30,6 +30,8 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/strategies',
   ],
   'create-shardwise': [],
+  // An adapter has no door of its own into the library: it uses what scripts and authors use.
+  compat: ['shardwise', '@shardwise/core/extend', '@shardwise/core/node'],
   shardwise: [
     '@shardwise/core',
     '@shardwise/core/extend',
@@ -164,7 +166,7 @@ export default defineConfig({
     },
     {
       // node:test awaits what its functions return.
-      files: ['packages/create-shardwise/template/test/**/*.ts'],
+      files: ['packages/create-shardwise/templates/*/test/**/*.ts'],
       rules: { 'typescript/no-floating-promises': 'off' },
     },
     {

@@ -13,6 +13,7 @@ const packages = [
   'data',
   'backend-cpu',
   'models',
+  'compat',
   'shardwise',
 ] as const;
 

@@ -1,0 +1,1 @@
+export * as deepspeed from './deepspeed/index.ts';
