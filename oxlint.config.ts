@@ -12,7 +12,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/strategies',
     '@shardwise/collectives/node',
   ],
-  data: ['@shardwise/core/extend'],
+  data: ['@shardwise/core/extend', '@shardwise/core/node'],
   models: [
     '@shardwise/core/extend',
     '@shardwise/core/node',
@@ -166,7 +166,7 @@ export default defineConfig({
     },
     {
       // node:test awaits what its functions return.
-      files: ['packages/create-shardwise/template/test/**/*.ts'],
+      files: ['packages/create-shardwise/templates/*/test/**/*.ts'],
       rules: { 'typescript/no-floating-promises': 'off' },
     },
     {

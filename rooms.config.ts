@@ -12,6 +12,7 @@ const CORE_GROUND = [
   'graph/decompose',
   'print',
   'serialization',
+  'folders',
   'realize',
   'realize/pending',
 ];
@@ -164,9 +165,10 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     metrics: [],
     collate: ['tokenizer'],
     datasets: [],
+    images: ['datasets'],
     streams: ['collate', 'datasets'],
     workers: ['streams'],
-    files: ['tokenizer', 'collate', 'datasets'],
+    files: ['tokenizer', 'collate', 'datasets', 'images'],
   },
   compat: {
     config: [],
@@ -181,14 +183,15 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     server: ['protocol', 'table'],
   },
   models: {
-    model: [],
+    quantized: [],
+    model: ['quantized'],
     layers: ['model'],
     decoders: ['model', 'layers'],
     onnx: ['model'],
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
-    weights: ['model'],
-    lora: ['model', 'layers'],
+    weights: ['model', 'layers', 'quantized'],
+    lora: ['model', 'layers', 'quantized'],
     generation: ['model', 'layers'],
   },
   'backend-cpu': {

@@ -18,14 +18,17 @@ const ALONE = [
   'packages/backend-cpu/test/overlap.test.ts',
   // `explain` lists the sizes that have varied in this process.
   'packages/strategies/test/explain.test.ts',
+  // It awaits so much that it takes three times as long in a process that has run other files.
+  'apps/docs/test/record-collective.test.ts',
 ];
 const TESTS = [...OF_PACKAGES, ...OF_ALL];
 const FULL = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.full.test.ts'));
 const SLOW = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.slow.test.ts'));
 
 /**
- * One kind of tests. The quick files of packages share a process, because loading the sources into a new one takes longer than most
- * of them run. The others are isolated: they load several packages, take much memory, or start devices.
+ * One kind of tests. The quick files of packages share a process, and so do the other quick files, because loading the
+ * sources into a new one takes longer than most of them run. The long files are isolated: they take much memory, or start
+ * devices.
  */
 function tests(
   name: string,
@@ -67,7 +70,8 @@ export default defineConfig(({ mode }) => {
     test: {
       projects: [
         ...(onlySlow ? [] : [tests('packages', OF_PACKAGES, [...ALONE, ...FULL, ...SLOW], false)]),
-        ...(onlySlow ? [] : [tests('all', [...OF_ALL, ...ALONE], [...FULL, ...SLOW], true)]),
+        ...(onlySlow ? [] : [tests('all', OF_ALL, [...ALONE, ...FULL, ...SLOW], false)]),
+        ...(onlySlow ? [] : [tests('alone', ALONE, [], true)]),
         ...(withFull && !onlySlow ? [tests('full', FULL, SLOW, true)] : []),
         ...(withSlow ? [tests('slow', SLOW, [], true)] : []),
       ],

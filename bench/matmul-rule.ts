@@ -75,13 +75,18 @@ async function timesOf(
   { own, onnxRuntime }: { readonly own: Device; readonly onnxRuntime: Device },
 ): Promise<Times> {
   const program = programOf(matmul);
-  const sized: SizedProgram = { symbols: [{ max: 2, seen: 2, spacing: 1 }], at: () => program };
-  // If sizes vary, machine code computes all products.
+  const dim = matmul.a.length - (matmul.transposeA ? 1 : 2);
+  const rows = matmul.a[dim] ?? 1;
+  // Machine code computes all products whose sizes vary.
+  const sized: SizedProgram = {
+    symbols: [{ max: 2 * rows, seen: rows, spacing: 1 }],
+    at: ([size = rows]) => programOf({ ...matmul, a: matmul.a.with(dim, size) }),
+  };
   const machineCode = await own.compileSized(sized);
   if (machineCode === undefined) throw new Error('a product whose sizes vary does not compile');
   const runs = [
     running(own, await own.compile(program), matmul, []),
-    running(own, machineCode, matmul, [2]),
+    running(own, machineCode, matmul, [rows]),
     running(onnxRuntime, await onnxRuntime.compile(program), matmul, []),
   ];
   const perRound = Math.round(ROUND_FLOPS / flopsOf(matmul));

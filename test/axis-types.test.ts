@@ -1,13 +1,13 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { expect, test } from 'vitest';
+import { runRanks } from './support/run-ranks.ts';
 import { collectives, local } from './ranks/axis-type-programs.ts';
 import type { AxisTypesTask, Findings } from './ranks/axis-types.ts';
 
 async function findingsOf(data: AxisTypesTask): Promise<Findings> {
   const url = new URL('./ranks/axis-types.ts', import.meta.url);
   const world = createThreadsWorld({ size: 2 });
-  const [findings, other] = (await spawnRanks(2, url, { world, data })) as readonly Findings[];
+  const [findings, other] = (await runRanks(2, url, { world, data })) as readonly Findings[];
   expect(other).toEqual(findings);
   if (findings === undefined) throw new TypeError('rank 0 found nothing');
   return findings;

@@ -1,13 +1,13 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
+import { runRanks } from './support/run-ranks.ts';
 import { cases, type Outcome } from './ranks/collective-gradients.ts';
 
 /** Compares every collective in the gradient table with finite differences of the global loss. */
 describe.each([1, 2, 3, 4])('the gradients of collectives on %i ranks', (size) => {
   it(`are the derivatives of the global loss (${Object.keys(cases).length} cases)`, async () => {
     const world = createThreadsWorld({ size });
-    const results = (await spawnRanks(
+    const results = (await runRanks(
       size,
       new URL('./ranks/collective-gradients.ts', import.meta.url),
       { world },

@@ -5,6 +5,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -150,8 +151,8 @@ describe.each(packageNames)('the tarball of %s', (name) => {
 
   test('holds nothing else: no tests, no traces of the build', () => {
     const allowed =
-      /^(?:(?:README\.md|LICENSE|package\.json)$|src\/.*\.ts$|dist\/.*\.(?:js|d\.ts)(?:\.map)?$|bin\/|tsconfig\/script\.json$|template\/)/;
-    const isOwn = (path: string): boolean => !path.startsWith('template/');
+      /^(?:(?:README\.md|LICENSE|package\.json)$|src\/.*\.ts$|dist\/.*\.(?:js|d\.ts)(?:\.map)?$|bin\/|tsconfig\/script\.json$|templates\/)/;
+    const isOwn = (path: string): boolean => !path.startsWith('templates/');
     expect(
       paths().filter((path) => !allowed.test(path) || (isOwn(path) && path.includes('.test.'))),
     ).toEqual([]);
@@ -339,6 +340,32 @@ describe('a project that create-shardwise has made', () => {
     expect(more.stdout).toMatch(/^step 150\/150 /m);
   });
 
+  test.each([
+    ['gpt', ['--steps', '3'], /temperature 0\.8: "export class /],
+    ['classifier', ['--epochs', '1'], /the best model has accuracy 0\.\d+: .*best\n/],
+    [
+      'lora',
+      ['--steps', '2'],
+      /answers after training:\n {2}\w.* -> ".*"[^]*peft opens it: .*adapter\n/,
+    ],
+  ])(
+    'of the template %s type-checks and trains on two ranks',
+    async (template, few, printed) => {
+      const place = join(folder, template);
+      const created = await inProject('npx', 'create-shardwise', place, '--template', template);
+      expect(created.exitCode, created.output).toBe(0);
+      const inPlace = (command: string, ...args: readonly string[]): Promise<Ended> =>
+        runCommand(command, args, { cwd: place, fromSource: false });
+      symlinkSync(join(folder, 'node_modules'), join(place, 'node_modules'), 'junction');
+      const types = await inPlace('npm', 'run', '-s', 'typecheck');
+      expect(types.output.trim()).toBe('');
+      const run = await inPlace('npx', 'shardwise', 'run', '--nproc', '2', 'train.ts', ...few);
+      expect(run.exitCode, run.output).toBe(0);
+      expect(run.stdout).toMatch(printed);
+    },
+    180_000,
+  );
+
   test('is refused where something lies already', async () => {
     const again = await inProject('npx', 'create-shardwise', folder);
     expect(again.exitCode).toBe(2);
@@ -350,7 +377,7 @@ describe('a project that create-shardwise has made', () => {
   test('is explained by --help, which makes nothing', async () => {
     const help = await inProject('npx', 'create-shardwise', '--help');
     expect(help.exitCode).toBe(0);
-    expect(help.stdout).toContain('Usage: npm create shardwise [folder]');
+    expect(help.stdout).toContain('Usage: npm create shardwise [folder] -- [--template NAME]');
   });
 });
 

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from './support/run-ranks.ts';
 import { countOf, type Observations, observations, rowOf, steps } from './ranks/row-exchange.ts';
 
 describe.each([2, 3])('rows that %i ranks exchange, another number in each step', (size) => {
@@ -11,7 +11,7 @@ describe.each([2, 3])('rows that %i ranks exchange, another number in each step'
 
   beforeAll(async () => {
     const url = new URL('./ranks/row-exchange.ts', import.meta.url);
-    const results = await spawnRanks(size, url, { world: createThreadsWorld({ size }) });
+    const results = await runRanks(size, url, { world: createThreadsWorld({ size }) });
     found = z.array(observations).length(size).parse(results);
   });
 

@@ -33,7 +33,6 @@ import {
   zero,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
 import * as sw from '@shardwise/core';
 import type {
   Node,
@@ -48,6 +47,7 @@ import { z } from 'zod';
 import { found } from './ranks/strategy-traps.ts';
 import { repository } from './support/documents.ts';
 import type { Ended } from './support/run-command.ts';
+import { runRanks } from './support/run-ranks.ts';
 import { runShardwise } from './support/run-shardwise.ts';
 
 beforeEach(() => sw.setRank({ device: interpreter() }));
@@ -1000,7 +1000,7 @@ describe('strategies', () => {
     async (data) => {
       const url = new URL('./ranks/uneven-passes.ts', import.meta.url);
       const world = createThreadsWorld({ size: 2 });
-      const texts = z.array(z.string()).parse(await spawnRanks(2, url, { world, data }));
+      const texts = z.array(z.string()).parse(await runRanks(2, url, { world, data }));
       for (const text of texts) expect(text).toMatch(/pass 2\).*pass 1\)|pass 1\).*pass 2\)/s);
     },
   );
@@ -1018,7 +1018,7 @@ describe('strategies', () => {
       const url = new URL('./ranks/strategy-traps.ts', import.meta.url);
       const world = createThreadsWorld({ size: 2 });
       const data = await mkdtemp(join(tmpdir(), 'shardwise-traps-'));
-      ranks = z.array(found).parse(await spawnRanks(2, url, { world, data }));
+      ranks = z.array(found).parse(await runRanks(2, url, { world, data }));
     });
 
     it.each([

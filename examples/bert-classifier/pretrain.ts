@@ -1,16 +1,18 @@
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { mkdir } from 'node:fs/promises';
-import { maskedLanguageModelCollate, Tokenizer, type TokenRows } from '@shardwise/data';
+import {
+  maskedLanguageModelCollate,
+  tensorsOf,
+  type TokenRows,
+  trainWordPieces,
+} from '@shardwise/data';
+import { saveTokenizer } from '@shardwise/data/node';
 import { BertForMaskedLM } from '@shardwise/models';
 import { savePretrained } from '@shardwise/models/node';
 import { data, dist, Generator, optim, type RankContext } from 'shardwise';
 import { learningRateAt } from './learning-rate.ts';
 import type { Options } from './options.ts';
-import { tensorsOf } from './tensors-of.ts';
 import type { LabelledText } from './texts.ts';
 import { TokenDataset } from './token-dataset.ts';
-import { tokenizerConfig, trainWordPieces } from './word-pieces.ts';
 
 /**
  * Makes a vocabulary of the texts, and trains a small BERT on all ranks to find words that are hidden from it. Returns
@@ -23,11 +25,10 @@ export async function pretrainEncoder(
 ): Promise<string> {
   const { rank, worldSize, runDirectory } = context;
   const { seed, layers, channels, heads, 'max-length': maxLength } = options;
-  const json = trainWordPieces(
+  const tokenizer = trainWordPieces(
     texts.map(({ text }) => text),
-    options['vocabulary-size'],
+    { vocabularySize: options['vocabulary-size'] },
   );
-  const tokenizer = Tokenizer.fromJson(json, { config: tokenizerConfig });
   const dataset = new TokenDataset(texts, tokenizer, maxLength).withoutLabels();
   const sampler = new data.DistributedSampler({ dataset, numReplicas: worldSize, rank, seed });
   const generator = new Generator(seed + rank);
@@ -59,7 +60,7 @@ export async function pretrainEncoder(
       for (const group of optimizer.paramGroups) {
         group.lr = lr * learningRateAt(step, steps, options['warmup-steps']);
       }
-      const { inputIds, ...call } = tensorsOf(batch);
+      const { inputIds, ...call } = tensorsOf(batch, 'inputIds', 'attentionMask', 'labels');
       const loss = parallel.forward(inputIds, call);
       optimizer.zeroGrad();
       loss.backward();
@@ -75,11 +76,7 @@ export async function pretrainEncoder(
   }
 
   const folder = join(runDirectory, 'encoder');
-  if (rank === 0) {
-    await mkdir(folder, { recursive: true });
-    await writeFile(join(folder, 'tokenizer.json'), JSON.stringify(json));
-    await writeFile(join(folder, 'tokenizer_config.json'), JSON.stringify(tokenizerConfig));
-  }
+  await saveTokenizer(tokenizer, folder);
   // All ranks wait here until the folder is whole.
   await savePretrained(model, folder);
   return folder;

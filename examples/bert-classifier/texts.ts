@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { DataError } from 'shardwise';
+import { readJsonLines, textColumns } from '@shardwise/data';
+import { fileBytes } from '@shardwise/data/node';
 import { z } from 'zod';
 
 /** A text and the number of its class. */
@@ -57,21 +57,12 @@ function textOf(mail: string): string {
   return `${subject}\n${lines.slice(end + 2, end + 2 + BODY_LETTERS)}`;
 }
 
-const lineSchema = z.object({ text: z.string(), label: z.string() });
-
 /**
  * Reads a file of JSON lines, `{"text": "…", "label": "…"}`. Of ten lines, the last two are for validation and for the
  * test. Throws DataError that names the line.
  */
 export async function readLines(path: string): Promise<LabelledTexts> {
-  const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line.trim() !== '');
-  const rows = lines.map((line, i) => {
-    try {
-      return lineSchema.parse(JSON.parse(line));
-    } catch (cause) {
-      throw wrongLine(path, i + 1, cause);
-    }
-  });
+  const rows = await textColumns(await readJsonLines(await fileBytes(path)), 'text', 'label');
   const classes = [...new Set(rows.map(({ label }) => label))].toSorted();
   const texts = rows.map(({ text, label }) => ({ text, label: classes.indexOf(label) }));
   const ofTenth = (...tenths: number[]): LabelledText[] =>
@@ -82,16 +73,4 @@ export async function readLines(path: string): Promise<LabelledTexts> {
     test: ofTenth(9),
     classes,
   };
-}
-
-function wrongLine(path: string, line: number, cause: unknown): DataError {
-  return new DataError(
-    {
-      asked: `line ${line} of ${path}`,
-      found: cause instanceof z.ZodError ? z.prettifyError(cause) : String(cause),
-      todo: 'Give lines such as {"text": "…", "label": "spam"}',
-    },
-    { path, line },
-    { cause },
-  );
 }

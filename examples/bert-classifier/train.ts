@@ -8,17 +8,15 @@
  *
  * The model of the epoch with the best accuracy on the validation set is kept in `best` of the run's folder.
  */
-import { copyFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Accuracy, padCollate, type TokenRows } from '@shardwise/data';
-import { loadTokenizer } from '@shardwise/data/node';
+import { Accuracy, padCollate, tensorsOf, type TokenRows } from '@shardwise/data';
+import { loadTokenizer, saveTokenizer } from '@shardwise/data/node';
+import { sequenceClassifier } from '@shardwise/models';
 import { fromPretrained, loadPretrained, savePretrained } from '@shardwise/models/node';
 import { ConfigError, data, dist, init, manualSeed, noGrad, optim } from 'shardwise';
-import { z } from 'zod';
 import { learningRateAt } from './learning-rate.ts';
 import { readOptions } from './options.ts';
 import { pretrainEncoder } from './pretrain.ts';
-import { tensorsOf } from './tensors-of.ts';
 import { readLines, readMails } from './texts.ts';
 import { TokenDataset } from './token-dataset.ts';
 
@@ -37,7 +35,7 @@ manualSeed(options.seed);
 const texts = options.data === 'mails' ? readMails() : await readLines(options.data);
 const folder =
   options.model === 'none' ? await pretrainEncoder(texts.train, options, context) : options.model;
-const model = await loadClassifier(folder, texts.classes);
+const model = await fromPretrained(folder, sequenceClassifier({ classes: texts.classes }));
 const tokenizer = await loadTokenizer(folder);
 const { padTokenId } = tokenizer;
 if (padTokenId === undefined) {
@@ -90,7 +88,7 @@ while (step < steps && epochsWithoutBetter < options.patience && !stopped) {
     for (const group of optimizer.paramGroups) {
       group.lr = options['learning-rate'] * learningRateAt(step, steps, options['warmup-steps']);
     }
-    const { inputIds, ...call } = tensorsOf(batch);
+    const { inputIds, ...call } = tensorsOf(batch, 'inputIds', 'attentionMask', 'labels');
     const loss = parallel.forward(inputIds, call);
     optimizer.zeroGrad();
     loss.backward();
@@ -120,33 +118,12 @@ while (step < steps && epochsWithoutBetter < options.patience && !stopped) {
   }
 }
 
-if (rank === 0) {
-  for (const file of ['tokenizer.json', 'tokenizer_config.json']) {
-    await copyFile(join(folder, file), join(best, file));
-  }
-}
+await saveTokenizer(tokenizer, best);
 await loadPretrained(model, best);
 const accuracy = await accuracyOn(encode(texts.test));
 if (rank === 0)
   console.log(`the best model has ${percent(accuracy)} of the test set right: ${best}`);
 await context.close();
-
-/** Loads the encoder of a folder into a classifier, whose head is new if the folder has none for these classes. */
-async function loadClassifier(path: string, classes: readonly string[]) {
-  const config: unknown = JSON.parse(await readFile(join(path, 'config.json'), 'utf8'));
-  const { model_type: type } = z.looseObject({ model_type: z.string() }).parse(config);
-  const base = type === 'roberta' ? 'Roberta' : 'Bert';
-  return fromPretrained(path, {
-    config: {
-      architectures: [`${base}ForSequenceClassification`],
-      id2label: Object.fromEntries(classes.map((name, id) => [String(id), name])),
-      label2id: Object.fromEntries(classes.map((name, id) => [name, id])),
-    },
-    allowMissing: [/\.pooler\./, /^classifier\./],
-    allowMismatched: [/^classifier\./],
-    allowUnexpected: [/^cls\./, /^lm_head\./, /pooler\./],
-  });
-}
 
 /** The share of texts whose class is found. All ranks together read each text once. */
 async function accuracyOn(dataset: TokenDataset): Promise<number> {
@@ -160,7 +137,12 @@ async function accuracyOn(dataset: TokenDataset): Promise<number> {
   const batches = new data.DataLoader<TokenRows>({ dataset, batchSize: 32, sampler: own, collate });
   model.eval();
   for await (const batch of batches) {
-    const { inputIds, attentionMask, labels } = tensorsOf(batch);
+    const { inputIds, attentionMask, labels } = tensorsOf(
+      batch,
+      'inputIds',
+      'attentionMask',
+      'labels',
+    );
     await metric.update(
       noGrad(() => parallel.forward(inputIds, { attentionMask })),
       labels,

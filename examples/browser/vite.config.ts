@@ -22,7 +22,9 @@ const config: UserConfig = defineConfig({
   build: {
     target: 'es2024',
     rolldownOptions: {
-      input: ['index.html', 'contract.html'].map((page) => `${import.meta.dirname}/${page}`),
+      input: ['index.html', 'contract.html', 'model.html'].map(
+        (page) => `${import.meta.dirname}/${page}`,
+      ),
     },
   },
   server: { headers },

@@ -1,14 +1,18 @@
 import { join } from 'node:path';
 import { readTextFiles } from '@shardwise/core/node';
-import { maskedLanguageModelCollate, type TokenRows } from '@shardwise/data';
+import {
+  byteTokenizer,
+  maskedLanguageModelCollate,
+  tensorsOf,
+  type TokenRows,
+} from '@shardwise/data';
+import { saveTokenizer } from '@shardwise/data/node';
 import { RobertaForMaskedLM } from '@shardwise/models';
 import { savePretrained } from '@shardwise/models/node';
 import {
   checkpoints,
   data,
-  DataError,
   dist,
-  fromArray,
   Generator,
   init,
   manualSeed,
@@ -16,7 +20,7 @@ import {
   randomState,
   setRandomState,
 } from 'shardwise';
-import { ByteStretches, byteTokens } from './byte-tokens.ts';
+import { ByteStretches } from './byte-stretches.ts';
 import { readOptions } from './options.ts';
 import { readProgress } from './progress.ts';
 
@@ -27,11 +31,12 @@ export async function pretrain(strategy: dist.Strategy): Promise<void> {
   const { rank, worldSize } = context;
   const { channels, 'max-length': maxLength, 'batch-size': batchSize, seed, steps } = options;
 
+  const tokenizer = byteTokenizer();
   const dataset = new ByteStretches(await readTextFiles(options.data), maxLength);
   const sampler = new data.DistributedSampler({ dataset, numReplicas: worldSize, rank, seed });
   const masks = new Generator(seed + rank);
   const collate = maskedLanguageModelCollate({
-    tokenizer: byteTokens,
+    tokenizer,
     generator: masks,
     probability: options['mask-probability'],
   });
@@ -45,7 +50,7 @@ export async function pretrain(strategy: dist.Strategy): Promise<void> {
 
   manualSeed(seed);
   const model = new RobertaForMaskedLM({
-    vocabSize: byteTokens.vocabularySize,
+    vocabSize: tokenizer.vocabularySize,
     hiddenSize: channels,
     numHiddenLayers: options.layers,
     numAttentionHeads: options.heads,
@@ -83,18 +88,13 @@ export async function pretrain(strategy: dist.Strategy): Promise<void> {
 
   let stopped = false;
   while (step < steps && !stopped) {
-    for await (const { inputIds, attentionMask, labels } of loader) {
-      if (inputIds === undefined || attentionMask === undefined || labels === undefined) {
-        throw new DataError({ asked: 'a batch', found: 'no labels', todo: 'Collate by masks' });
-      }
+    for await (const batch of loader) {
       for (const group of optimizer.paramGroups) {
         group.lr = options['learning-rate'] * schedule(step + 1);
       }
       optimizer.zeroGrad();
-      const loss = parallel.forward(fromArray(inputIds), {
-        attentionMask: fromArray(attentionMask),
-        labels: fromArray(labels),
-      });
+      const { inputIds, ...call } = tensorsOf(batch, 'inputIds', 'attentionMask', 'labels');
+      const loss = parallel.forward(inputIds, call);
       loss.backward();
       await optimizer.step();
       step++;
@@ -123,6 +123,7 @@ export async function pretrain(strategy: dist.Strategy): Promise<void> {
 
   const { parameterBytes, optimizerBytes } = dist.memory({ model, optimizer });
   const folder = join(context.runDirectory, 'model');
+  await saveTokenizer(tokenizer, folder);
   await savePretrained(parallel, folder);
   if (rank === 0) {
     const megabytes = [parameterBytes, optimizerBytes].map((bytes) => (bytes / 1e6).toFixed(2));

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { DataError } from 'shardwise';
-import { z } from 'zod';
+import { readJsonLines, textColumns } from '@shardwise/data';
+import { fileBytes } from '@shardwise/data/node';
 
 /** What a user writes, and the answer that a model is to give. */
 export interface Instruction {
@@ -37,30 +36,13 @@ export function tasksAboutWords(text: string): Instructions {
   };
 }
 
-const lineSchema = z.object({ instruction: z.string(), output: z.string() });
-
 /**
  * Reads a file of JSON lines, `{"instruction": "…", "output": "…"}`. Every tenth line is held out. Throws a DataError that
  * names the line.
  */
 export async function readInstructions(path: string): Promise<Instructions> {
-  const lines = (await readFile(path, 'utf8')).split('\n');
-  const rows = lines.flatMap((line, index) => {
-    if (line.trim() === '') return [];
-    try {
-      return [lineSchema.parse(JSON.parse(line))];
-    } catch (cause) {
-      throw new DataError(
-        {
-          asked: `to read line ${index + 1} of ${path}`,
-          found: cause instanceof z.ZodError ? z.prettifyError(cause) : 'text that is no JSON',
-          todo: 'Write each line as {"instruction": "…", "output": "…"}',
-        },
-        { path, line: index + 1 },
-        { cause },
-      );
-    }
-  });
+  const lines = await readJsonLines(await fileBytes(path));
+  const rows = await textColumns(lines, 'instruction', 'output');
   return {
     train: rows.filter((_, index) => index % PARTS !== PARTS - 1),
     heldOut: rows.filter((_, index) => index % PARTS === PARTS - 1),

@@ -1,16 +1,16 @@
-import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readTextFiles } from '@shardwise/core/node';
+import { byteTokenizer } from '@shardwise/data';
+import { saveTokenizer } from '@shardwise/data/node';
 import { LlamaForCausalLM } from '@shardwise/models';
 import { savePretrained } from '@shardwise/models/node';
 import { data, dist, fromArray, optim, type RankContext } from 'shardwise';
-import { tokenizerConfig, tokenizerJson } from './byte-tokenizer.ts';
 import type { Options } from './options.ts';
 
 const LAYERS = 4;
 const CHANNELS = 128;
 /** The number of the token of the first byte. */
-const FIRST_BYTE = 3;
+const FIRST_BYTE = 4;
 
 /**
  * Trains a small Llama on text, on all ranks. Returns the folder of the run with the model and its tokenizer, which
@@ -36,7 +36,7 @@ export async function pretrainLlama(options: Options, context: RankContext): Pro
     numKeyValueHeads: 2,
     maxPositionEmbeddings: 4 * contextLength,
     tieWordEmbeddings: true,
-    rest: { bos_token_id: 1, eos_token_id: 2 },
+    rest: { bos_token_id: 0, eos_token_id: 2, pad_token_id: 1 },
   });
   const parallel = await dist.parallelize(model, dist.ddp());
   const [lr, steps] = [options['pretraining-learning-rate'], options['pretraining-steps']];
@@ -63,11 +63,7 @@ export async function pretrainLlama(options: Options, context: RankContext): Pro
     }
   }
   const folder = join(runDirectory, 'base');
-  if (rank === 0) {
-    await mkdir(folder, { recursive: true });
-    await writeFile(join(folder, 'tokenizer.json'), JSON.stringify(tokenizerJson));
-    await writeFile(join(folder, 'tokenizer_config.json'), JSON.stringify(tokenizerConfig));
-  }
+  await saveTokenizer(byteTokenizer(), folder);
   // All ranks wait here until the folder is whole.
   await savePretrained(model, folder);
   return folder;

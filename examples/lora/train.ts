@@ -9,11 +9,11 @@
  */
 import { join } from 'node:path';
 import { readTextFiles } from '@shardwise/core/node';
-import { conversationSample, padCollate, type TokenRows } from '@shardwise/data';
+import { conversationSample, padCollate, tensorsOf, type TokenRows } from '@shardwise/data';
 import { loadTokenizer } from '@shardwise/data/node';
 import { addLora, generate, type LoraOptions, quantizeModel } from '@shardwise/models';
 import { fromPretrained, saveAdapter } from '@shardwise/models/node';
-import { ConfigError, data, DataError, dist, fromArray, init, manualSeed, optim } from 'shardwise';
+import { ConfigError, data, DataError, dist, init, manualSeed, optim } from 'shardwise';
 import { type Instruction, readInstructions, tasksAboutWords } from './instructions.ts';
 import { readOptions } from './options.ts';
 import { pretrainLlama } from './pretrain.ts';
@@ -110,18 +110,13 @@ const schedule = optim.warmupSchedule(
 let step = 0;
 let stopped = false;
 while (step < options.steps && !stopped) {
-  for await (const { inputIds, attentionMask, labels } of loader) {
-    if (inputIds === undefined || attentionMask === undefined || labels === undefined) {
-      throw new DataError({ asked: 'a batch', found: 'no labels', todo: 'Collate with labels' });
-    }
+  for await (const batch of loader) {
     for (const group of optimizer.paramGroups) {
       group.lr = options['learning-rate'] * schedule(step + 1);
     }
     optimizer.zeroGrad();
-    const loss = parallel.forward(fromArray(inputIds), {
-      attentionMask: fromArray(attentionMask),
-      labels: fromArray(labels),
-    });
+    const { inputIds, ...call } = tensorsOf(batch, 'inputIds', 'attentionMask', 'labels');
+    const loss = parallel.forward(inputIds, call);
     loss.backward();
     optim.clipGradNorm(trained, options['max-norm']);
     await optimizer.step();

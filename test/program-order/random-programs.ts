@@ -1,5 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
+import { runRanks } from '../support/run-ranks.ts';
 import { mutated, randomProgram } from './random-program.ts';
 import type { Outcome, ProgramsTask } from './run-programs.ts';
 
@@ -12,7 +12,7 @@ export async function threadOutcomes(
   data: ProgramsTask,
 ): Promise<readonly Outcome[]> {
   const world = createThreadsWorld({ size: ranks, arenaBytes: 16 * 1024 * 1024 });
-  const found = await spawnRanks(ranks, url, { world, data, timeoutMs });
+  const found = await runRanks(ranks, url, { world, data, timeoutMs });
   return (found as readonly (readonly Outcome[])[]).flat();
 }
 
@@ -44,7 +44,7 @@ export async function errorsOf(
     world: createThreadsWorld({ size: ranks, arenaBytes: 2 * 1024 * 1024 }),
   }));
   const options = { data: { programs }, name: 'runMutated', timeoutMs };
-  const found = (await spawnRanks(ranks, url, options)) as readonly (readonly (string | null)[])[];
+  const found = (await runRanks(ranks, url, options)) as readonly (readonly (string | null)[])[];
   return changed.map((seed, index) => ({
     seed,
     mutation,

@@ -1,5 +1,5 @@
 import { createThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
+import { runRanks } from './run-ranks.ts';
 
 /** One call of an exported function of a module of ranks. */
 export interface RanksCase {
@@ -31,7 +31,7 @@ export async function runCases(
     cases: cases.map((each) => ({ ...each, world: createThreadsWorld({ size, arenaBytes }) })),
   };
   const url = new URL('../ranks/cases.ts', import.meta.url);
-  const found = await spawnRanks(size, url, { data, timeoutMs });
+  const found = await runRanks(size, url, { data, timeoutMs });
   return cases.map((_, index) =>
     found.map((ofRank) => (Array.isArray(ofRank) ? ofRank[index] : undefined)),
   );

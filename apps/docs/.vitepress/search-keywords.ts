@@ -6,7 +6,7 @@ export const keywords: Readonly<Record<string, string>> = {
   '/guides/launch': 'torchrun mpirun slurm multi node cluster nproc spawn processes',
   '/guides/data': 'dataset dataloader batch shuffle epoch',
   '/guides/text-data':
-    'tokenizer huggingface chat template packing parquet jsonl webdataset streaming metrics',
+    'tokenizer huggingface chat template packing parquet jsonl webdataset streaming metrics images imagefolder jpeg png vit resnet',
   '/guides/fine-tune':
     'fine-tune finetune lora qlora peft adapter hugging face pretrained weights checkpoint safetensors gguf llama bert',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',

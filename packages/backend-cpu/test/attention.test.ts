@@ -1,8 +1,10 @@
-import { autocast, fromData, nn, setRank, type Tensor } from '@shardwise/core';
+import { arange, autocast, fromData, nn, setRank, type Tensor } from '@shardwise/core';
 import { describeDifference } from '@shardwise/testing';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu, type CpuOptions } from '../src/cpu.ts';
+import { keyLimits, keySpans } from '../src/engines/attention/key-spans.ts';
+import type { BlockSizes } from '../src/engines/attention/row-blocks.ts';
 
 const { scaledDotProductAttention } = nn.functional;
 
@@ -16,6 +18,8 @@ interface Shapes {
   readonly valueWidth: number;
   readonly causal: boolean;
   readonly mask: boolean;
+  /** The lengths of documents, of which a query sees only its own one. Each item of the batch has them in another order. */
+  readonly documents?: readonly number[];
 }
 
 function numbers(shape: readonly number[], seed: number): Tensor {
@@ -24,7 +28,31 @@ function numbers(shape: readonly number[], seed: number): Tensor {
   return fromData(data, shape, 'f32');
 }
 
+/** Shape: -> i32 [B, T, 2]. */
+function rangesOf(documents: readonly number[], batch: number): Tensor {
+  const length = documents.reduce((sum, tokens) => sum + tokens, 0);
+  const bounds = Array.from({ length: batch }, (_, item) => {
+    let start = 0;
+    return [...documents.slice(item), ...documents.slice(0, item)].flatMap((tokens) => {
+      const [first, end] = [start, (start += tokens)];
+      return Array.from({ length: tokens }, () => [first, end]).flat();
+    });
+  });
+  return fromData(Int32Array.from(bounds.flat()), [batch, length, 2], 'i32');
+}
+
+/** The mask that hides what the ranges hide. Shape: ranges [B, T, 2] -> bool [B, 1, T, S]. */
+function maskOf(ranges: Tensor, keys: number): Tensor {
+  const [first, end] = ranges.unsqueeze(1).unbind(3);
+  const places = arange(keys);
+  const bound = (x: Tensor | undefined): Tensor => (x ?? places).unsqueeze(3);
+  return places.ge(bound(first)).logicalAnd(places.lt(bound(end)));
+}
+
 type Results = readonly Float32Array[];
+
+/** Options of a device that computes attention from products and a softmax over all scores. */
+const dense = { loops: 'webassembly' } as const;
 
 /** Computes attention and its gradients with respect to queries, keys and values on a device with these options. */
 async function attend(options: CpuOptions, shapes: Shapes, half = false): Promise<Results> {
@@ -38,9 +66,19 @@ async function attend(options: CpuOptions, shapes: Shapes, half = false): Promis
   ].map((x) => x.requiresGrad_());
   const [q, k, v] = leaves;
   if (q === undefined || k === undefined || v === undefined) throw new RangeError('three inputs');
-  const mask = shapes.mask ? numbers([batch, 1, 1, keys], 4) : undefined;
+  const added = shapes.mask ? numbers([batch, 1, 1, keys], 4) : undefined;
+  const keyRanges = shapes.documents && rangesOf(shapes.documents, batch);
+  // All scores are computed with one mask, without ranges.
+  const hidden = keyRanges && maskOf(keyRanges, keys).where(added ?? 0, -Infinity);
+  const mask = options === dense ? (hidden ?? added) : added;
+  const limits = { causal, ...(mask && { mask }) };
   const forward = (): Tensor =>
-    scaledDotProductAttention(q, k, v, { causal, ...(mask && { mask }) });
+    scaledDotProductAttention(
+      q,
+      k,
+      v,
+      options === dense || !keyRanges ? limits : { ...limits, keyRanges },
+    );
   const y = half ? autocast({}, forward) : forward();
   y.to('f32').mul(numbers(y.shape, 5)).sum().backward();
   const results = [y.to('f32'), ...leaves.map(({ grad }) => grad ?? y)];
@@ -67,8 +105,6 @@ const usual: Shapes = {
   causal: true,
   mask: false,
 };
-/** Options of a device that computes attention from products and a softmax over all scores. */
-const dense = { loops: 'webassembly' } as const;
 const device = await cpu();
 const isNative = device.limits.native.has('attention');
 
@@ -91,6 +127,62 @@ describe.skipIf(!isNative)('attention block by block', () => {
       ),
       { numRuns: 15, seed: 5 },
     );
+  });
+
+  it.each([false, true])(
+    'has the values and gradients of masked scores for any documents that are packed, under autocast: %s',
+    async (half) => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.record({
+            batch: fc.integer({ min: 1, max: 2 }),
+            groups: fc.integer({ min: 1, max: 2 }),
+            perGroup: fc.integer({ min: 1, max: 2 }),
+            documents: fc.array(fc.integer({ min: 1, max: 150 }), { minLength: 2, maxLength: 6 }),
+            width: fc.integer({ min: 1, max: 24 }),
+            valueWidth: fc.integer({ min: 1, max: 24 }),
+            causal: fc.boolean(),
+            mask: fc.boolean(),
+          }),
+          async (found) => {
+            const length = found.documents.reduce((sum, tokens) => sum + tokens, 0);
+            const shapes = { ...found, queries: length, keys: length };
+            const wanted = await attend(dense, shapes, half);
+            expectClose(await attend({}, shapes, half), wanted, half ? 2e-2 : 1e-5);
+          },
+        ),
+        { numRuns: 8, seed: 11 },
+      );
+    },
+  );
+
+  it.each([false, true])(
+    'has the same bits for documents by AVX2, and on two threads, under autocast: %s',
+    async (half) => {
+      const shapes = { ...usual, queries: 300, keys: 300, documents: [37, 200, 63] };
+      const wanted = await attend({ instructions: 'AVX512-BF16' }, shapes, half);
+      expect(await attend({ instructions: 'AVX2' }, shapes, half)).toEqual(wanted);
+      expect(await attend({ threads: 2 }, shapes, half)).toEqual(
+        await attend({ threads: 1 }, shapes, half),
+      );
+    },
+  );
+
+  it('never reads what lies far outside of a document', async () => {
+    const [length, each] = [1024, 256];
+    const causal = { causal: true, keyRanges: rangesOf([each, each, each, each], 1) };
+    setRank({ device });
+    const x = numbers([1, 2, length, 8], 1);
+    // Even a weight of 0 would make NaN of an infinity.
+    const places = arange(length).reshape([1, 1, length, 1]);
+    const spoilt = places.lt(each).where(Infinity, x);
+    const rows = await scaledDotProductAttention(x, spoilt, spoilt, causal)
+      .slice(2, 2 * each, length)
+      .data();
+    const clean = await scaledDotProductAttention(x, x, x, causal)
+      .slice(2, 2 * each, length)
+      .data();
+    expect(rows).toEqual(clean);
   });
 
   it.each([
@@ -176,5 +268,78 @@ describe.skipIf(!isNative)('attention block by block', () => {
     expect(long / short).toBeLessThan(2.1);
     // The scores of a single head would take twice this limit.
     expect(long).toBeLessThan((4 * 2048 * 2048) / 2);
+  });
+
+  it('takes no memory for a mask of documents, windows or padded rows', async () => {
+    const length = 2048;
+    const peakOf = async (options: nn.functional.AttentionOptions): Promise<number> => {
+      const backend = await cpu();
+      setRank({ device: backend });
+      const x = numbers([1, 2, length, 16], 1).requiresGrad_();
+      scaledDotProductAttention(x, x, x, options).sum().backward();
+      await x.grad?.data();
+      return backend.usage().peakBytes;
+    };
+    const plain = await peakOf({ causal: true });
+    const small = 16 * length;
+    const packed = { causal: true, keyRanges: rangesOf([1000, 1048], 1) };
+    expect(await peakOf(packed)).toBeLessThan(plain + small);
+    const padded = { causal: true, mask: arange(length).ge(100) };
+    expect(await peakOf(padded)).toBeLessThan(plain + small);
+  });
+});
+
+describe('the keys that blocks of queries are multiplied with', () => {
+  const sizesOf = (length: number, causal: boolean, isNarrow: boolean): BlockSizes => ({
+    queries: length,
+    keys: length,
+    params: { causal, hasKeyRanges: true, scale: 1, rounding: 'none' },
+    isNarrow,
+    keyRanges: { value: 0, itemStride: 0 },
+  });
+
+  it.each([
+    ['f32', false],
+    ['bf16', true],
+  ])('are those of their documents, in %s: the cost is the sum of squared lengths', (_, narrow) => {
+    const costOf = (documents: readonly number[], causal: boolean): number => {
+      const length = documents.reduce((sum, tokens) => sum + tokens, 0);
+      const ranges = documents.flatMap((tokens, number) => {
+        const start = documents.slice(0, number).reduce((sum, before) => sum + before, 0);
+        return Array.from({ length: tokens }, () => [start, start + tokens]).flat();
+      });
+      const sizes = sizesOf(length, causal, narrow);
+      const spans = keySpans(sizes, keyLimits(sizes, Int32Array.from(ranges)));
+      return spans.reduce((sum, { block, keys }) => sum + block.rows * keys, 0);
+    };
+    const eight = Array.from({ length: 8 }, () => 256);
+    // The squares are an eighth of all scores. Causal attention needs a little more than half of them.
+    expect(costOf(eight, false) / (8 * 256 ** 2)).toBeLessThan(1.35);
+    expect(costOf(eight, true) / (8 * 256 ** 2)).toBeLessThan(0.85);
+    const mixed = [700, 10, 300, 38, 500, 500];
+    const squares = mixed.reduce((sum, tokens) => sum + tokens ** 2, 0);
+    expect(costOf(mixed, false) / squares).toBeLessThan(1.35);
+  });
+
+  it('are those of a window, so that the cost grows with the length of a row alone', () => {
+    const costOf = (length: number): number => {
+      const ranges = Array.from({ length }, (_, query) => [query - 255, query + 1]).flat();
+      const sizes = sizesOf(length, true, false);
+      const spans = keySpans(sizes, keyLimits(sizes, Int32Array.from(ranges)));
+      return spans.reduce((sum, { block, keys }) => sum + block.rows * keys, 0);
+    };
+    expect(costOf(8192) / costOf(4096)).toBeLessThan(2.1);
+    expect(costOf(8192)).toBeLessThan(8192 * 256 * 1.5);
+  });
+
+  it('have few different numbers, so that blocks share plans', () => {
+    const sizes = { ...sizesOf(32_768, false, false), queries: 1 };
+    const numbersOfKeys = new Set<number>();
+    for (let end = 1; end <= 32_768; end += 7) {
+      const limits = keyLimits(sizes, Int32Array.of(0, end));
+      const [first] = keySpans(sizes, limits);
+      numbersOfKeys.add(first?.keys ?? 0);
+    }
+    expect(numbersOfKeys.size).toBeLessThan(90);
   });
 });

@@ -21,7 +21,7 @@ const isNative = device.limits.native.has('attention');
 const sessions = onnxFallback(new Sessions(1));
 
 const [B, T, H, D] = [2, 10, 3, 16];
-const params = { causal: true, scale: 0.3, rounding: 'none' } as const;
+const params = { causal: true, hasKeyRanges: false, scale: 0.3, rounding: 'none' } as const;
 
 /**
  * Splits one tensor of queries, keys and values into heads: [B, T, 3HD] -> three of [B, H, T, D]. The last of them is

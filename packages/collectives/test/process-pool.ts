@@ -6,7 +6,7 @@ import {
   type RankMessage,
   type RankTask,
 } from '@shardwise/testing/ranks';
-import { runTask, type RunTaskOptions } from './run-task.ts';
+import { runTask, type RunTaskOptions } from '../../../test/support/run-task.ts';
 
 /** Processes that run an exported function of a module, one call at a time. */
 export class ProcessPool {
@@ -18,7 +18,7 @@ export class ProcessPool {
   process(rank: number): ChildProcess {
     const known = this.#processes[rank];
     if (known?.connected) return known;
-    const started = fork(new URL('./process-worker.ts', import.meta.url), {
+    const started = fork(new URL('../../../test/support/rank-loop.ts', import.meta.url), {
       serialization: 'advanced',
       execArgv: ['--conditions=@shardwise/source'],
     });

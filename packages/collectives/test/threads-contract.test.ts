@@ -7,9 +7,9 @@ import {
 } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll, describe } from 'vitest';
+import { ThreadPool } from '../../../test/support/thread-pool.ts';
 import { hasWideArenas, usedBytes, wideArenaBytes } from './contract-arenas.ts';
 import { operationCases } from './operation-cases.ts';
-import { ThreadPool } from './thread-pool.ts';
 
 const pool = new ThreadPool();
 afterAll(() => pool.end());

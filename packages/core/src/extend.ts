@@ -6,7 +6,7 @@ export * from './base/index.ts';
 // Tensors, and the functions that authors need besides their methods.
 export { Tensor } from './tensor/tensor.ts';
 export { arange } from './tensor/create-ranges.ts';
-export { concat, fromData, full, stack, zeros } from './tensor/create.ts';
+export { concat, fromArray, fromData, full, stack, zeros } from './tensor/create.ts';
 export { fromBytes, type HostData } from './tensor/host-data.ts';
 export {
   allGather,
@@ -224,12 +224,17 @@ export type {
 } from './serialization/tensor-source.ts';
 export {
   fillFully,
+  type FolderEntry,
+  type FolderFile,
   type ModelFolder,
   openFile,
   pathIn,
   type RandomAccessFile,
   readBytes,
+  type WritableFolder,
 } from './serialization/model-folder.ts';
+export { httpFile, httpFolder } from './folders/http-folder.ts';
+export type { HttpOptions } from './folders/http-request.ts';
 export { readRuns, type StoredArray } from './serialization/read-runs.ts';
 export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
 export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';

@@ -28,7 +28,7 @@ function op<K extends ComputeOp>(name: K, params: OpParams[K], ...fixed: Node[])
   return (...inputs: Node[]): Node => createNode(name, params, [...inputs, ...fixed]);
 }
 
-const attending = { causal: false, scale: 0.7, rounding: 'none' } as const;
+const attending = { causal: false, hasKeyRanges: false, scale: 0.7, rounding: 'none' } as const;
 /** The shapes of queries, keys and values. Two heads of queries share one head of keys and values. */
 const attended: readonly Shape[] = [
   [1, 2, 2, 2],

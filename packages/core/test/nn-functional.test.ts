@@ -247,6 +247,62 @@ describe('scaledDotProductAttention', () => {
     await expectClose(scaledDotProductAttention(q, k, v, { mask: added }), expected);
   });
 
+  test('takes a range of keys for each query, beside a mask and causality, with the gradients of a mask', async () => {
+    const leaves = (): Tensor[] =>
+      [1, 2, 3].map((seed) => random([2, 2, 4, 3], seed).requiresGrad_());
+    // Two documents in the first row, and a window of two keys in the second one. Ranges may leave the keys.
+    const keyRanges = tensor(
+      [
+        [
+          [0, 3],
+          [0, 3],
+          [0, 3],
+          [3, 4],
+        ],
+        [
+          [-1, 1],
+          [0, 2],
+          [1, 3],
+          [2, 9],
+        ],
+      ],
+      'i32',
+    );
+    const seen = (item: number, t: number, s: number): boolean =>
+      item === 0 ? (t < 3 ? s < 3 : s === 3) : s > t - 2 && s <= t;
+    const hidden = (t: number, s: number): boolean => s === 1 && t !== 1;
+    const gradients = async (of: Tensor[], options: object): Promise<number[]> => {
+      const [q, k, v] = of;
+      if (q === undefined || k === undefined || v === undefined) throw new RangeError('three');
+      const y = scaledDotProductAttention(q, k, v, options);
+      y.square().sum().backward();
+      return (await Promise.all([y, ...of.map(({ grad }) => grad)].map((x) => values(x)))).flat();
+    };
+    for (const causal of [false, true]) {
+      const whole = Array.from({ length: 2 }, (_, item) => [
+        Array.from({ length: 4 }, (__, t) =>
+          Array.from(
+            { length: 4 },
+            (___, s) => seen(item, t, s) && !hidden(t, s) && (!causal || s <= t),
+          ),
+        ),
+      ]);
+      const mask = tensor([
+        Array.from({ length: 4 }, (_, t) => Array.from({ length: 4 }, (__, s) => !hidden(t, s))),
+      ]);
+      const expected = await gradients(leaves(), { mask: tensor(whole) });
+      const found = await gradients(leaves(), { mask, keyRanges, causal });
+      expect(describeDifference(found, expected, { atol: 1e-6 })).toBeUndefined();
+    }
+    const x = leaves()[0] ?? keyRanges;
+    for (const wrong of [keyRanges.to('f32'), keyRanges.slice(1, 0, 1), keyRanges.slice(2, 0, 1)]) {
+      for (const dropout of [0, 0.5]) {
+        const options = { keyRanges: wrong, dropout };
+        expect(() => scaledDotProductAttention(x, x, x, options)).toThrow(/attention/);
+      }
+    }
+  });
+
   test('with dropout 1 sees nothing, and with a scale of 0 everything alike', async () => {
     const [q, v] = [
       random([1, 1, 2, 2], 1),

@@ -122,6 +122,21 @@ describe('a tensor prints', () => {
     expect(() => number(loss)).toThrow(/a number, of a Tensor of shape \[\].*await x\.item\(\)/);
     expect(`loss: ${text(loss)}`).toBe('loss: Tensor f32 [] on the host: 0.5000');
   });
+
+  test('no text and no number of what item() and data() return before it is awaited', async () => {
+    const loss = tensor(0.5);
+    for (const read of [loss.item(), loss.data()]) {
+      const says = /a number, of a Tensor of shape \[\].*await x\.item\(\)/;
+      expect(() => 'loss ' + String(read)).toThrow(says);
+      expect(() => Number(read) < 0.1).toThrow(TensorStateError);
+      expect(() => JSON.stringify({ step: 1, loss: read })).toThrow(says);
+      expect(read).toBeInstanceOf(Promise);
+      expect(inspect(read)).toMatch(/^Promise \{ .* \}$/);
+    }
+    const next = loss.item().then((value) => value + 1);
+    expect(await next).toBe(1.5);
+    await expect(tensor([1, 2]).item()).rejects.toThrow(/2 elements/);
+  });
 });
 
 describe('data prints', () => {

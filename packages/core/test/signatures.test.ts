@@ -36,11 +36,11 @@ const shapes = [[], [1], [2, 3], [3, 2], [23]];
 const rates = [1e-5, 1e-6, 0].map((eps) => ({ eps }));
 const directions = [0, 1].map((dim) => ({ dim }));
 const attentions = [
-  { causal: true, scale: 0.5, rounding: 'none' },
-  { causal: false, scale: 0.5, rounding: 'none' },
-  { causal: true, scale: 0.25, rounding: 'none' },
-  { causal: true, scale: 0.5, rounding: 'bf16' },
-  { causal: true, scale: 0.5, rounding: 'f16' },
+  { causal: true, hasKeyRanges: false, scale: 0.5, rounding: 'none' },
+  { causal: false, hasKeyRanges: false, scale: 0.5, rounding: 'none' },
+  { causal: true, hasKeyRanges: false, scale: 0.25, rounding: 'none' },
+  { causal: true, hasKeyRanges: false, scale: 0.5, rounding: 'bf16' },
+  { causal: true, hasKeyRanges: false, scale: 0.5, rounding: 'f16' },
 ] as const;
 const approximations = [{ approximate: 'none' }, { approximate: 'tanh' }] as const;
 

@@ -1,15 +1,20 @@
 import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createProject, UsageError } from './create-project.ts';
+import { createProject, isTemplate, TEMPLATES, UsageError } from './create-project.ts';
 import { packageVersion } from './package-version.ts';
 
-const HELP = `Creates a project that trains a small model on several ranks: model, data, training script, tests.
+const names = Object.entries(TEMPLATES)
+  .map(([name, what]) => `                  ${name.padEnd(10)}  ${what}\n`)
+  .join('');
 
-Usage: npm create shardwise [folder]
+const HELP = `Creates a project that trains a model on several ranks. It downloads nothing.
 
-  folder       made where it is not there, else it must be empty (default: the current one)
-  -h, --help   print this
-  --version    print the version
+Usage: npm create shardwise [folder] -- [--template NAME]
+
+  folder          made where it is not there, else it must be empty (default: the current one)
+  --template NAME
+${names}  -h, --help      print this
+  --version       print the version
 `;
 
 /** The exit code for a command line that is wrong. */
@@ -21,7 +26,7 @@ export function run(args: readonly string[]): number {
     const { values, positionals } = parse(args);
     if (values.help === true) process.stdout.write(HELP);
     else if (values.version === true) process.stdout.write(`${packageVersion()}\n`);
-    else create(positionals);
+    else create(positionals, values.template);
     return 0;
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
@@ -30,9 +35,13 @@ export function run(args: readonly string[]): number {
   }
 }
 
-function create([folder = '.', ...others]: readonly string[]): void {
+function create([folder = '.', ...others]: readonly string[], template = 'spirals'): void {
   if (others.length > 0) throw usage(`unexpected argument '${others[0]}'`);
-  const path = createProject(folder);
+  if (!isTemplate(template)) {
+    const known = Object.keys(TEMPLATES).join(', ');
+    throw usage(`no template '${template}' among ${known}`);
+  }
+  const path = createProject(folder, template);
   const place = relative(process.cwd(), path);
   const steps = [...(place === '' ? [] : [`cd ${quote(place)}`]), 'npm install', 'npm run train'];
   process.stdout.write(`Created ${path}. Next:\n${steps.map((step) => `  ${step}\n`).join('')}`);
@@ -49,6 +58,7 @@ function parse(args: readonly string[]) {
   const options = {
     help: { type: 'boolean', short: 'h' },
     version: { type: 'boolean' },
+    template: { type: 'string' },
   } as const;
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });

@@ -1,10 +1,14 @@
 // The entry point without Node: tokenizers, collators, metrics, and streams of any source.
 export { Tokenizer, type DecodeOptions, type TokenizerFiles } from './tokenizer/tokenizer.ts';
 export type { Encoding, EncodeOptions } from './tokenizer/encoding.ts';
+export type { Offsets } from './tokenizer/aligned-text.ts';
 export type { BatchEncoding, BatchOptions } from './tokenizer/batch-encoding.ts';
 export type { ChatMessage, ChatOptions } from './tokenizer/chat-template.ts';
 export type { SpecialTokens } from './tokenizer/tokenizer-config.ts';
 export type { TextStream } from './tokenizer/text-stream.ts';
+export { loadTokenizer } from './tokenizer/load-tokenizer.ts';
+export { byteTokenizer, type ByteTokenizerOptions } from './tokenizer/byte-tokenizer.ts';
+export { trainWordPieces, type WordPieceOptions } from './tokenizer/train-word-pieces.ts';
 export { padCollate, type PadCollateOptions, type TokenCollate } from './collate/pad-collate.ts';
 export {
   causalLanguageModelCollate,
@@ -17,7 +21,14 @@ export {
   completionSample,
   conversationSample,
 } from './collate/instructions.ts';
+export {
+  type LabeledWords,
+  type PlacingTokenizer,
+  tokenClassificationSample,
+  type TokenClassificationOptions,
+} from './collate/word-labels.ts';
 export { packDocuments, type PackDocumentsOptions } from './collate/pack-documents.ts';
+export { tensorsOf } from './collate/tensors-of.ts';
 export type { TokenRows } from './collate/token-rows.ts';
 export { MeanMetric, Perplexity } from './metrics/mean.ts';
 export { Accuracy, F1Score, type F1ScoreOptions, RocAuc } from './metrics/classification.ts';
@@ -25,6 +36,7 @@ export type { MetricOptions } from './metrics/metric.ts';
 export { type ByteSource, memoryBytes } from './datasets/byte-source.ts';
 export { concatRows, rowDataset, type Rows } from './datasets/rows.ts';
 export { readCsv, readJsonLines, readTextLines } from './datasets/text-rows.ts';
+export { textColumns } from './datasets/text-columns.ts';
 export { readParquet } from './datasets/parquet-rows.ts';
 export { readTar, type TarSample } from './datasets/tar-rows.ts';
 export {
@@ -42,4 +54,15 @@ export {
 export type { RankStream, SplitOptions } from './streams/rank-stream.ts';
 export type { RankStreamState } from './streams/epoch-place.ts';
 export type { StreamState } from './streams/cursor.ts';
-export { httpBytes, type HttpBytesOptions } from './datasets/http-bytes.ts';
+export { httpBytes } from './datasets/http-bytes.ts';
+export { folderBytes } from './datasets/folder-bytes.ts';
+export { httpFolder, type HttpOptions, type ModelFolder } from '@shardwise/core/extend';
+export { decodeImage } from './images/decode-image.ts';
+export { ImageProcessor } from './images/image-processor.ts';
+export {
+  type ImageFile,
+  type ImageSample,
+  processImages,
+  type ProcessImagesOptions,
+} from './images/process-images.ts';
+export type { DecodeImageOptions, ImageDecoder, RgbImage } from './images/rgb-image.ts';

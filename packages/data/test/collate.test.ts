@@ -1,4 +1,4 @@
-import { ConfigError, data, DataError, Generator } from '@shardwise/core';
+import { ConfigError, data, DataError, Generator, setRank } from '@shardwise/core';
 import {
   causalLanguageModelCollate,
   completionSample,
@@ -6,9 +6,11 @@ import {
   maskedLanguageModelCollate,
   packDocuments,
   padCollate,
+  tensorsOf,
   Tokenizer,
   type TokenRows,
 } from '@shardwise/data';
+import { interpreter } from '@shardwise/testing';
 import { array, assert, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { textOf } from './tokenizer-files.ts';
@@ -293,5 +295,27 @@ describe('packDocuments', () => {
     expect(() => [...packDocuments(documentsOf([5]), { ...options, cut: false })]).toThrow(
       /5 tokens/,
     );
+  });
+});
+
+describe('tensorsOf', () => {
+  const batch = { inputIds: ids(1, 2), labels: ids(3, 4), documents: ids(0, 0) };
+
+  it('makes tensors of the arrays of a batch', async () => {
+    setRank({ device: interpreter() });
+    const { inputIds, ...call } = tensorsOf(batch, 'inputIds', 'labels', 'documents');
+    expect([...(await inputIds.data())].map(Number)).toEqual([1, 2]);
+    expect(Object.keys(call)).toEqual(['labels', 'documents']);
+    expect(call.labels.dtype).toBe('i32');
+  });
+
+  it('refuses a name that is not there, and an array that nobody asked for', () => {
+    expect(() => tensorsOf({ inputIds: ids(1) }, 'inputIds', 'labels')).toThrow(
+      /a batch with no labels/,
+    );
+    expect(() => tensorsOf(batch, 'inputIds', 'labels')).toThrow(
+      /with documents, which are not named.*tensorsOf\(batch, 'inputIds', 'labels', 'documents'\)/,
+    );
+    expect(() => tensorsOf(batch, 'inputIds')).toThrow(DataError);
   });
 });

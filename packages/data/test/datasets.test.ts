@@ -14,6 +14,7 @@ import {
   readTextLines,
   rowDataset,
   type Rows,
+  textColumns,
   TokenDataset,
 } from '@shardwise/data';
 import { fileBytes, openIndexedTokens, openTokens, readImageFolder } from '@shardwise/data/node';
@@ -308,4 +309,47 @@ describe('readImageFolder', () => {
     ]);
     await expect(readImageFolder(join(folder, 'images/dog'))).rejects.toThrow(DataError);
   });
+});
+
+describe('textColumns', () => {
+  it('reads the texts of all rows of CSV and of JSON lines, and numbers as texts', async () => {
+    const csv = await readCsv(text('label,text,more\n1,a,x\n0,b,y\n'));
+    const json = await readJsonLines(text('{"text":"a","label":1}\n{"label":0,"text":"b"}\n'));
+    for (const rows of [csv, json]) {
+      expect(await textColumns(rows, 'text', 'label')).toEqual([
+        { text: 'a', label: '1' },
+        { text: 'b', label: '0' },
+      ]);
+    }
+  });
+
+  it('refuses rows that are not awaited, which have no length', async () => {
+    const rows: never = readJsonLines(text('{"text":"a"}')) as never;
+    await expect(textColumns(rows, 'text')).rejects.toThrow(/a Promise, which is no rows/);
+  });
+
+  it.each([
+    ['{"text":"a","label":"b"}\n{"text":"a","lable":"b"}', /line 2: no label among text, lable/],
+    ['{"text":"a","label":null}', /line 1: label: null, which is no text/],
+    ['{"text":["a"],"label":"b"}', /line 1: text: an array of 1, which is no text/],
+    ['["a","b"]', /line 1/],
+    ['\n', /a file without any/],
+  ])('refuses %j, and says where', async (lines, message) => {
+    const rows = await readJsonLines(text(lines, 'train.jsonl'));
+    const read = textColumns(rows, 'text', 'label');
+    await expect(read).rejects.toThrow(message);
+    await expect(read).rejects.toThrow(DataError);
+  });
+});
+
+describe('a source that is not awaited', () => {
+  it.each([readTextLines, readJsonLines, readCsv, readParquet, readTar])(
+    'is refused by %o, instead of having no rows',
+    async (read) => {
+      const source: never = fileBytes(write('source.txt', 'a')) as never;
+      await expect(read(source)).rejects.toThrow(
+        /a Promise in the place of its bytes\. Give await fileBytes/,
+      );
+    },
+  );
 });

@@ -11,6 +11,7 @@ import {
 } from '@shardwise/data';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { StreamPlace } from '../src/streams/read-share.ts';
 
 const range = (start: number, end: number): number[] =>
   Array.from({ length: end - start }, (_, i) => start + i);
@@ -129,6 +130,84 @@ describe('a stream that ranks share out', () => {
       },
     );
     await fc.assert(property, { numRuns: 200 });
+  });
+
+  it('gives each item once by random programs of workers, batches, dropLast, mixtures in mixtures and resumes', async () => {
+    const program = fc.record({
+      sizes: fc.array(fc.nat({ max: 12 }), { minLength: 2, maxLength: 4 }),
+      until: fc.constantFrom('all' as const, 'first' as const),
+      bufferSize: fc.integer({ min: 1, max: 7 }),
+      batch: fc.integer({ min: 1, max: 3 }),
+      dropLast: fc.boolean(),
+      /** For each run until it is stopped: its ranks and workers, and how many turns it has. */
+      runs: fc.array(
+        fc.record({
+          ranks: fc.integer({ min: 1, max: 4 }),
+          workers: fc.integer({ min: 1, max: 3 }),
+          turns: fc.integer({ min: 1, max: 5 }),
+        }),
+        { minLength: 1, maxLength: 4 },
+      ),
+      epoch: fc.nat({ max: 2 }),
+    });
+    const property = fc.asyncProperty(program, async (given) => {
+      const { sizes, until, bufferSize, batch, dropLast, runs, epoch } = given;
+      const make = (): Stream<readonly number[]> => {
+        const sources = sizes.map((size, i) => ({
+          stream: Stream.ofRows(numbered(100 * i, 100 * i + size), { shuffle: i % 2 === 1 }),
+          weight: i + 1,
+        }));
+        const inner = Stream.mix(sources.slice(1), { until: 'all', seed: 3 });
+        const parts = [...sources.slice(0, 1), { stream: inner, weight: 2 }];
+        return Stream.mix(parts, { until }).shuffle({ bufferSize }).batch(batch);
+      };
+      const items = sizes.flatMap((size, i) => range(100 * i, 100 * i + size));
+      const read = (
+        from: StreamPlace,
+        share: { rank: number; numReplicas: number; worker: number; workers: number },
+      ): ReturnType<Stream<readonly number[]>['read']> =>
+        make().read(epoch, from, { ...share, dropLast, prefetch: 0 });
+      const alone = { rank: 0, numReplicas: 1, worker: 0, workers: 1 };
+      const beginning: StreamPlace = { place: null, skip: 0 };
+      const order: (readonly number[])[] = [];
+      for await (const { value } of read(beginning, alone)) order.push(value);
+      if (until === 'all') expect(ascending(order.flat())).toEqual(ascending(items));
+      else expect(new Set(order.flat()).size).toBe(order.flat().length);
+
+      const seen: (readonly number[])[] = [];
+      let from: StreamPlace = beginning;
+      for (const [index, { ranks: numReplicas, workers, turns }] of [
+        ...runs,
+        { ranks: 2, workers: 2, turns: Infinity },
+      ].entries()) {
+        const shares = range(0, workers).map((worker) =>
+          range(0, numReplicas).map((rank) => read(from, { rank, numReplicas, worker, workers })),
+        );
+        // A turn is an item on each rank; the workers of a rank take turns. It stops after whole rounds of workers.
+        let place: StreamPlace = from;
+        let isOver = false;
+        const isLastRun = index === runs.length;
+        for (let turn = 0; !isOver && (isLastRun || turn < turns * workers); turn++) {
+          const ranks = shares[turn % workers] ?? [];
+          const results = await Promise.all(ranks.map((each) => each.next()));
+          const found = results.flatMap((each) => (each.done === true ? [] : [each.value]));
+          seen.push(...found.map(({ value }) => value));
+          isOver = found.length < numReplicas;
+          const last = found.at(-1);
+          if (last !== undefined && turn % workers === workers - 1) {
+            place = { place: last.place, skip: 0 };
+          }
+          if (found.some(({ isLast }) => isLast)) isOver = true;
+        }
+        await Promise.all(shares.flat().map((each) => each.return(undefined)));
+        if (isOver) break;
+        from = place;
+      }
+      // What is dropped is less than a turn of the ranks of the run that ended.
+      expect(seen).toEqual(order.slice(0, seen.length));
+      expect(order.length - seen.length).toBeLessThan(dropLast ? 4 : 1);
+    });
+    await fc.assert(property, { numRuns: 150, seed: 38 });
   });
 
   it('reads only the rows of its rank, and makes only its items', async () => {

@@ -1,6 +1,12 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { DataError } from '@shardwise/core';
+import type { ImageSample } from '@shardwise/data';
 import { WorkerStream, type WorkerStreamOptions } from '@shardwise/data/node';
+import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
+import { images } from './workers/image-stream.ts';
 import { numbers } from './workers/number-stream.ts';
 
 const module = new URL('workers/number-stream.ts', import.meta.url);
@@ -41,6 +47,30 @@ describe('a stream whose items threads make', () => {
       threads.load(JSON.parse(states[0] ?? ''));
       expect(await collect(threads)).toEqual(order.slice(2 * turns));
     }
+  });
+
+  it('decodes images in its threads, and names the file that cannot be decoded', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'image-stream-'));
+    mkdirSync(join(folder, 'a'));
+    const write = async (index: number): Promise<void> => {
+      const create = { width: 9, height: 7, background: { r: index, g: 0, b: 9 } };
+      await sharp({ create: { ...create, channels: 3 } }).toFile(join(folder, 'a', `${index}.png`));
+    };
+    for (let index = 0; index < 7; index++) await write(index);
+    const options = { rank: 0, numReplicas: 1 };
+    const threads = new WorkerStream<ImageSample>({
+      ...options,
+      module: new URL('workers/image-stream.ts', import.meta.url),
+      export: 'images',
+      arguments: [folder],
+      workers: 2,
+    });
+    const wanted = await collect((await images(folder)).split(options));
+    expect(await collect(threads)).toEqual(wanted);
+    expect(new Set(wanted.map(({ pixelValues }) => pixelValues.data[0])).size).toBe(7);
+    writeFileSync(join(folder, 'a', '3.png'), 'no image');
+    await expect(collect(threads)).rejects.toThrow(join(folder, 'a', '3.png'));
+    rmSync(folder, { recursive: true });
   });
 
   it('throws the error of an item when its turn comes, and for what is no stream', async () => {

@@ -63,6 +63,10 @@ export {
   type ParallelPretrainedOptions,
 } from './weights/from-pretrained.ts';
 export {
+  sequenceClassifier,
+  type SequenceClassifierOptions,
+} from './weights/sequence-classifier.ts';
+export {
   type LoadableModel,
   loadPretrained,
   type LoadPretrainedOptions,

@@ -104,6 +104,35 @@ describe('A long row', () => {
     },
   );
 
+  test.each(['Llama', 'Mistral'])(
+    'gives documents of %s of any lengths the gradients of rows of their own',
+    async (name) => {
+      const lengths = [1, 130, 37, 200, 5, 227];
+      const ids = tokens('first', [1, length]);
+      const gradientsOf = async (packed: boolean): Promise<readonly number[]> => {
+        const model = await long(name);
+        const documents = ints(
+          lengths.flatMap((count, at) => Array.from({ length: count }, () => at)),
+        );
+        if (packed) model.forward(ids, { documents }).square().mean().backward();
+        let start = 0;
+        for (const count of packed ? [] : lengths) {
+          const own = model.forward(ids.slice(1, start, (start += count)));
+          own
+            .square()
+            .mean()
+            .mul(count / length)
+            .backward();
+        }
+        const all = [...model.parameters()].map(async ({ grad }) =>
+          Array.from((await grad?.data()) ?? [], Number),
+        );
+        return (await Promise.all(all)).flat();
+      };
+      expectEqual(await gradientsOf(true), await gradientsOf(false));
+    },
+  );
+
   test('has the windows of short ones, and their gradients', async () => {
     const gradientOf = async (documents: boolean): Promise<readonly number[]> => {
       const model = await long('Mistral');

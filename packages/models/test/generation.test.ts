@@ -11,6 +11,7 @@ import {
   type PretrainedModel,
   streamTokens,
 } from '@shardwise/models';
+import { savePretrained } from '@shardwise/models/node';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { drawToken } from '../src/generation/choose-token.ts';
@@ -280,6 +281,28 @@ describe('what cannot be is refused', () => {
 
   test.each(wrong)('%s', async (_, given, options, message) => {
     await expect(generate(await build(), given, options)).rejects.toThrow(message);
+  });
+
+  test.each([
+    ['a text', ['Once upon'], /row 0 is .*tokenizer\.encode\(text\)\.inputIds/],
+    ['an encoding', [{ inputIds: [1] }], /row 0 is .*inputIds/],
+    ['one row alone', [1, 2], /row 0 is .*Give rows of tokens/],
+    ['a promise', Promise.resolve([[1]]), /a Promise in the place of rows/],
+  ])('%s as prompts', async (_, given, message) => {
+    const wrong: never = given as never;
+    const model = new GPT2LMHeadModel({ nLayer: 1 });
+    await expect(generate(model, wrong, { maxNewTokens: 2 })).rejects.toThrow(message);
+    await expect(streamTokens(model, wrong, { maxNewTokens: 2 }).next()).rejects.toThrow(message);
+  });
+
+  test('a model that is not awaited', async () => {
+    const model: never = Promise.resolve() as never;
+    await expect(generate(model, [[1]], { maxNewTokens: 2 })).rejects.toThrow(
+      'generate with a Promise: no model',
+    );
+    await expect(savePretrained(model, 'never')).rejects.toThrow(
+      'a Promise: a value that is not a model',
+    );
   });
 
   test('an option of another name', async () => {

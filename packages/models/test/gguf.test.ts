@@ -154,8 +154,8 @@ describe('a GGUF file that is not as it should be', () => {
   it.each([
     [
       'a type of quantisation that is not known',
-      changed('token_embd.weight', 4 + 16, [12]),
-      /"token_embd\.weight" of the type Q4_K.*such as one of Q8_0/,
+      changed('token_embd.weight', 4 + 16, [10]),
+      /"token_embd\.weight" of the type Q2_K.*such as one of Q8_0/,
     ],
     [
       'another architecture',

@@ -11,6 +11,14 @@ export async function runFile(
     typeof file === 'string'
       ? await InferenceSession.create(file)
       : await InferenceSession.create(file);
+  return runSession(session, inputs);
+}
+
+/** Runs a session of either package, and releases it. */
+export async function runSession(
+  session: InferenceSession,
+  inputs: Readonly<Record<string, Tensor>>,
+): Promise<Readonly<Record<string, OrtTensor>>> {
   const feeds: Record<string, OrtTensor> = {};
   for (const [name, tensor] of Object.entries(inputs)) {
     const values = await tensor.data();

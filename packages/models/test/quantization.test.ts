@@ -19,6 +19,7 @@ import {
   mergeLora,
   quantizeModel,
 } from '@shardwise/models';
+import { savePretrained } from '@shardwise/models/node';
 import { memory } from '@shardwise/strategies';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -209,6 +210,13 @@ describe('what cannot be is refused', () => {
   test('merging into weights of few bits', async () => {
     const model = addLora(await quantizeModel(await llama()), { targetModules: ['q_proj'] });
     await expect(mergeLora(model)).rejects.toThrow('a weight that is kept in few bits');
+  });
+
+  test('saving weights of few bits as a model', async () => {
+    const model = await quantizeModel(await llama());
+    await expect(savePretrained(model, 'not-made')).rejects.toThrow(
+      /'model\.layers\.0\.self_attn\.q_proj', whose weight is kept in blocks/,
+    );
   });
 
   test('a weight that another module shares, and a layer that is quantized already', async () => {

@@ -58,7 +58,7 @@ async function hashesOf(folder: string): Promise<Record<string, string>> {
 
 /** The strategies of a model. Experts are sharded row by row, and in stretches that begin anywhere. */
 function strategiesOf(model: Job['model']): readonly StrategyName[] {
-  return model === 'llama' ? strategyNames : ['zero-3', 'fsdp'];
+  return model === 'llama' ? strategyNames.filter((name) => name !== 'ep') : ['zero-3', 'fsdp'];
 }
 
 describe.each([
@@ -98,3 +98,28 @@ describe.each([
     timeoutMs + 20_000,
   );
 });
+
+it.each([2, 4])(
+  'each of %d ranks of expert parallelism reads its own experts, and no others',
+  async (ranks) => {
+    const jobs = ways(ranks).map((way, index): Job => {
+      const to = join(directory, `${ranks}-experts-${index}`);
+      return { model: 'mixtral4', strategy: 'ep', way, from: join(directory, 'mixtral4'), to };
+    });
+    const read = await run(ranks, jobs);
+    const expected = await hashesOf(join(directory, 'mixtral4'));
+    for (const { to } of jobs) expect(await hashesOf(to ?? ''), to).toEqual(expected);
+
+    const expertBytes = 4 * 3 * 64 * 96;
+    const otherExperts = 2 * (4 - 4 / ranks) * expertBytes;
+    const ownBytes = (weightBytes['mixtral4'] ?? 0) - otherExperts;
+    expect(ownBytes).toBeLessThan(0.8 * (weightBytes['mixtral4'] ?? 0));
+    const headerBytes = 2 * 4096 * Object.keys(expected).length;
+    for (const { readBytes, partBytes } of read.flat()) {
+      expect(partBytes).toBe(ownBytes);
+      expect(readBytes).toBeGreaterThanOrEqual(ownBytes);
+      expect(readBytes).toBeLessThan(ownBytes + headerBytes);
+    }
+  },
+  timeoutMs + 20_000,
+);

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { compileFunction } from 'node:vm';
-import { nn, ones } from '@shardwise/core';
+import { nn, ones, optim } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
 import { failureReport } from '../src/launcher/failure.ts';
 import { callAdvice } from '../src/text/call-advice.ts';
@@ -16,6 +16,29 @@ function errorOf(expression: string): Error {
   }
   throw new TypeError('nothing was thrown');
 }
+
+describe('a call without await', () => {
+  it.each(['parameters()', 'forward(x)', 'eval()'])('is told to await: model.%s', (call) => {
+    const error = errorOf(`(function (model) { model.${call} })(Promise.resolve(model))`);
+    const todo =
+      'If model is a Promise, as init(), fromPretrained(…) and parallelize(…) return it, await it: const model = await …';
+    expect(callAdvice(error)).toBe(todo);
+  });
+
+  it('is told to await what a function was given', () => {
+    const wrong: never = Promise.resolve(new nn.Linear(2, 1)) as never;
+    let error: unknown;
+    try {
+      new optim.AdamW(wrong, { lr: 1 });
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(String(error)).toContain('AdamW: a Promise where parameters are expected');
+    const outcome = { rank: 0, exitCode: 1, error, terminated: false, logPath: '', lastLines: [] };
+    const report = failureReport({ outcomes: [outcome], culprit: 0 });
+    expect(report.at(-1)).toMatch(/^A Promise is what .* Write await before its call/);
+  });
+});
 
 describe('a call that is written as in PyTorch', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { outcomes, type Outcomes } from './ranks/activation-redistributions.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -10,7 +10,7 @@ describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => 
   let ranks: readonly Outcomes[] = [];
 
   beforeAll(async () => {
-    const found = await spawnRanks(
+    const found = await runRanks(
       size,
       new URL('./ranks/activation-redistributions.ts', import.meta.url),
       {

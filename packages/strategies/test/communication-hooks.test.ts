@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
   element,
   hookObservations,
@@ -15,7 +15,7 @@ let ranks: readonly HookObservations[] = [];
 
 beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-  const found = await spawnRanks(size, new URL('./ranks/communication-hooks.ts', import.meta.url), {
+  const found = await runRanks(size, new URL('./ranks/communication-hooks.ts', import.meta.url), {
     world,
     timeoutMs: trainingMs,
   });

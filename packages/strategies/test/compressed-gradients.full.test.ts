@@ -1,12 +1,12 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { hooks } from './ranks/compressed-gradients.ts';
+import { runRanks } from '../../../test/support/run-ranks.ts';
+import { type hooks, steps } from './ranks/compressed-gradients.ts';
 import { taskNames } from './ranks/models.ts';
-import { results, steps, trainAlone, type Trained } from './ranks/strategy-table.ts';
+import { results, trainAlone, type Trained } from './ranks/strategy-table.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
 /** The tolerances of the loss. Rounded gradients give nearly the same steps, while PowerSGD takes different steps. */
@@ -21,10 +21,10 @@ let ranks: readonly z.infer<typeof results>[] = [];
 
 beforeAll(async () => {
   setRank({ device: await cpu() });
-  for (const task of taskNames) alone.set(task, await trainAlone(task));
+  for (const task of taskNames) alone.set(task, await trainAlone(task, steps));
   const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
   const url = new URL('./ranks/compressed-gradients.ts', import.meta.url);
-  ranks = z.array(results).parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
+  ranks = z.array(results).parse(await runRanks(size, url, { world, timeoutMs: trainingMs }));
 }, testMs);
 
 describe.each(Object.entries(tolerances))('DDP with %s', (hook, tolerance) => {

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { dp, type Outcome, outcome, tp } from './ranks/construct-partitioned.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -12,7 +12,7 @@ describe('a model that is constructed in parts, for tensor parallelism too', () 
     const size = dp * tp;
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
     const url = new URL('./ranks/construct-partitioned.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
+    const found = await runRanks(size, url, { world, timeoutMs: trainingMs });
     ranks = z.array(outcome).length(size).parse(found);
   }, testMs);
 

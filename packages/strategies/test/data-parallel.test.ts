@@ -1,9 +1,9 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { LayoutError, type ParameterSpec } from '@shardwise/core';
 import { dataParallel, explain } from '@shardwise/strategies';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { observations, type Observations } from './ranks/data-parallel.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -16,7 +16,7 @@ describe.each([1, 2, 3])('DataParallel on %i ranks', (size) => {
 
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-    const found = await spawnRanks(size, new URL('./ranks/data-parallel.ts', import.meta.url), {
+    const found = await runRanks(size, new URL('./ranks/data-parallel.ts', import.meta.url), {
       world,
       data: batch,
       timeoutMs: trainingMs,

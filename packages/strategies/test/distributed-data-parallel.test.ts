@@ -1,9 +1,9 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { trainAlone, trained, trainingNames, type Trained } from './ranks/trainings.ts';
 
 /** The relative tolerance of each tensor, because sums in another order are rounded differently. */
@@ -21,7 +21,7 @@ describe.each([1, 2, 3, 4])('DistributedDataParallel on %i ranks', (size) => {
 
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-    const results = await spawnRanks(size, new URL('./ranks/train-rank.ts', import.meta.url), {
+    const results = await runRanks(size, new URL('./ranks/train-rank.ts', import.meta.url), {
       world,
     });
     ranks = z.array(z.record(z.string(), trained)).parse(results);

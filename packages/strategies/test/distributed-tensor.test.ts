@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
 const numbers = z.array(z.number());
@@ -33,7 +33,7 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
 
   beforeAll(async () => {
     const world = createThreadsWorld({ size: 4 });
-    const results = await spawnRanks(4, new URL('./ranks/distributed-tensor.ts', import.meta.url), {
+    const results = await runRanks(4, new URL('./ranks/distributed-tensor.ts', import.meta.url), {
       world,
       timeoutMs: trainingMs,
     });

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { found } from './ranks/draws-by-batch.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -15,7 +15,7 @@ describe('four ranks with the same seed', () => {
 
   beforeAll(async () => {
     const world = createThreadsWorld({ size: 4 });
-    const results = await spawnRanks(4, new URL('./ranks/draws-by-batch.ts', import.meta.url), {
+    const results = await runRanks(4, new URL('./ranks/draws-by-batch.ts', import.meta.url), {
       world,
       timeoutMs: trainingMs,
     });

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { edits, type Observations, observations } from './ranks/edited-plans.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -11,7 +11,7 @@ describe(`a plan that was edited, on ${size} ranks`, () => {
   let ranks: readonly Observations[] = [];
 
   beforeAll(async () => {
-    const found = await spawnRanks(size, new URL('./ranks/edited-plans.ts', import.meta.url), {
+    const found = await runRanks(size, new URL('./ranks/edited-plans.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
       timeoutMs: trainingMs,
     });

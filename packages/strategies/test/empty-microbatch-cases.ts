@@ -1,8 +1,8 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { z } from 'zod';
-import { type Compared, compared, type EmptyTasks } from './ranks/empty-microbatches.ts';
+import { runRanks } from '../../../test/support/run-ranks.ts';
+import { type Compared, type EmptyTasks, ofRank } from './ranks/empty-microbatches.ts';
 import { trainingMs } from './time-limits.ts';
 
 const moduleUrl = new URL('./ranks/empty-microbatches.ts', import.meta.url);
@@ -11,10 +11,15 @@ const moduleUrl = new URL('./ranks/empty-microbatches.ts', import.meta.url);
 export async function expectAllAsAlone(data: EmptyTasks): Promise<void> {
   const size = data.axes.reduce((product, axis) => product * axis.size, 1);
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-  const found = await spawnRanks(size, moduleUrl, { world, data, timeoutMs: trainingMs });
-  for (const rank of z.array(z.record(z.string(), compared)).length(size).parse(found)) {
-    expect(Object.keys(rank)).toEqual(Object.keys(data.tasks));
-    for (const [name, each] of Object.entries(rank)) expectAsAlone(each, name);
+  const found = await runRanks(size, moduleUrl, { world, data, timeoutMs: trainingMs });
+  const ranks = z.array(ofRank).length(size).parse(found);
+  for (const { place, tasks } of ranks) {
+    expect(Object.keys(tasks)).toEqual(Object.keys(data.tasks));
+    const first = ranks.find((other) => other.place === place);
+    for (const [name, { piped }] of Object.entries(tasks)) {
+      const alone = first?.tasks[name]?.alone ?? expect.fail(`no rank has trained ${name} alone`);
+      expectAsAlone({ piped, alone }, name);
+    }
   }
 }
 

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { observations, strategies } from './ranks/empty-parameters.ts';
 
 const size = 2;
@@ -15,7 +15,7 @@ describe('a model with parameters that have no elements', () => {
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'shardwise-empty-'));
-    const found = await spawnRanks(size, new URL('./ranks/empty-parameters.ts', import.meta.url), {
+    const found = await runRanks(size, new URL('./ranks/empty-parameters.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 8 * 1024 * 1024 }),
       data: directory,
     });

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { type Evaluation, evaluations, strategies } from './ranks/evaluation.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -9,7 +9,7 @@ const size = 3;
 let ranks: readonly z.infer<typeof evaluations>[] = [];
 
 beforeAll(async () => {
-  const found = await spawnRanks(size, new URL('./ranks/evaluation.ts', import.meta.url), {
+  const found = await runRanks(size, new URL('./ranks/evaluation.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
     timeoutMs: trainingMs,
   });

@@ -1,9 +1,9 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
   cases,
   isPossible,
@@ -21,7 +21,7 @@ let ranks: readonly z.infer<typeof outcomes>[] = [];
 beforeAll(async () => {
   setRank({ device: await cpu() });
   for (const name of Object.keys(cases)) alone.set(name, await trainAlone(name));
-  const found = await spawnRanks(size, new URL('./ranks/freezing.ts', import.meta.url), {
+  const found = await runRanks(size, new URL('./ranks/freezing.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
     timeoutMs: trainingMs,
   });

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { gradients, type cases, type Gradients } from './ranks/gradients.ts';
 
 /**
@@ -59,7 +59,7 @@ describe('gradients on 3 ranks are the mean of the ranks, also with', () => {
 
   beforeAll(async () => {
     const world = createThreadsWorld({ size: 3, arenaBytes: 16 * 1024 * 1024 });
-    const results = await spawnRanks(3, new URL('./ranks/gradients.ts', import.meta.url), {
+    const results = await runRanks(3, new URL('./ranks/gradients.ts', import.meta.url), {
       world,
     });
     ranks = z.array(z.record(z.string(), gradients)).parse(results);

@@ -2,9 +2,9 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
 import { describeDifference } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { alone, type Outcome, outcome, type Whole } from './ranks/grid-layers.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -18,7 +18,7 @@ describe('layers on a 2 × 2 grid, of a batch with padding and targets that do n
   beforeAll(async () => {
     setRank({ device: await cpu() });
     expected = await alone();
-    const found = await spawnRanks(size, new URL('./ranks/grid-layers.ts', import.meta.url), {
+    const found = await runRanks(size, new URL('./ranks/grid-layers.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
       timeoutMs: trainingMs,
     });

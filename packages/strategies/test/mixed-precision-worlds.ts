@@ -14,11 +14,11 @@ const TOLERANCE = 2e-2;
 
 const alone = new Map<string, Trained>();
 
-/** Adds the tests of worlds of these sizes. */
-export function testMixedPrecision(sizes: readonly number[]): void {
+/** Adds the tests of worlds of these sizes, which train this many steps. */
+export function testMixedPrecision(sizes: readonly number[], steps: number): void {
   beforeAll(async () => {
     setRank({ device: await cpu() });
-    for (const task of taskNames) alone.set(task, await trainAlone(task));
+    for (const task of taskNames) alone.set(task, await trainAlone(task, steps));
   }, testMs);
 
   describe.each(sizes)('on %i ranks', (size) => {
@@ -28,6 +28,7 @@ export function testMixedPrecision(sizes: readonly number[]): void {
       const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
       const found = await spawnRanks(size, new URL('./ranks/mixed-precision.ts', import.meta.url), {
         world,
+        data: steps,
         timeoutMs: trainingMs,
       });
       ranks = z.array(results).parse(found);
@@ -40,7 +41,7 @@ export function testMixedPrecision(sizes: readonly number[]): void {
           const each = ranks.flatMap((rank) => rank[`${variant}: ${task}`] ?? []);
           expect(each).toHaveLength(size);
           const expected = alone.get(task)?.losses ?? [];
-          expect(expected.length).toBeGreaterThan(0);
+          expect(expected).toHaveLength(steps);
           expected.forEach((loss, step) => {
             const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
             expect(Math.abs(mean - loss) / loss, `step ${step}`).toBeLessThan(TOLERANCE);

@@ -1,3 +1,4 @@
 import { testMixedPrecision } from './mixed-precision-worlds.ts';
+import { stepCounts } from './ranks/step-counts.ts';
 
-testMixedPrecision([2]);
+testMixedPrecision([2], stepCounts.few);

@@ -1,3 +1,4 @@
 import { testMixedPrecision } from './mixed-precision-worlds.ts';
+import { stepCounts } from './ranks/step-counts.ts';
 
-testMixedPrecision([1, 3]);
+testMixedPrecision([1, 2, 3], stepCounts.many);

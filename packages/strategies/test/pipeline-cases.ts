@@ -1,8 +1,8 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { formatAction, pipelineSchedule } from '@shardwise/strategies';
-import { spawnRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { outcome, type PipelineTask } from './ranks/pipeline.ts';
 import { trainingMs } from './time-limits.ts';
 
@@ -25,7 +25,7 @@ export async function expectSameAsOneRank(
 ): Promise<void> {
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
   const options = { world, data: tasks, timeoutMs: trainingMs };
-  const ranks = z.array(outcome).parse(await spawnRanks(size, moduleUrl, options));
+  const ranks = z.array(outcome).parse(await runRanks(size, moduleUrl, options));
   for (const [name, { schedule, cut, microbatches }] of Object.entries(tasks)) {
     const { alone } = ranks[0]?.[name] ?? expect.fail(name);
     if (alone === null) return expect.fail(name);

@@ -2,9 +2,9 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
 import { describeDifference } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { oneBigBatch, outcome, strategies } from './ranks/scaled-losses.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -17,7 +17,7 @@ describe.each([2, 3])('on %i ranks', (size) => {
     expected = await oneBigBatch(size);
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const url = new URL('./ranks/scaled-losses.ts', import.meta.url);
-    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: trainingMs }));
+    ranks = z.array(outcome).parse(await runRanks(size, url, { world, timeoutMs: trainingMs }));
   }, testMs);
 
   describe.each(Object.keys(strategies))('%s', (name) => {

@@ -1,9 +1,9 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { manualSeed, setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { hashOf } from './ranks/state-dict.ts';
 import { Gpt } from './ranks/grid-table.ts';
 import { layoutNames, ranksOf } from './ranks/reshard-layouts.ts';
@@ -22,7 +22,7 @@ describe('the state dict of a model that ranks shard', () => {
     whole = await hashOf(new Gpt());
     const url = new URL('./ranks/state-dict.ts', import.meta.url);
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-    const found = await spawnRanks(size, url, { world, data: names, timeoutMs: trainingMs });
+    const found = await runRanks(size, url, { world, data: names, timeoutMs: trainingMs });
     ranks = z.array(z.record(z.string(), z.string())).length(size).parse(found);
   }, testMs);
 

@@ -9,7 +9,7 @@ import {
   batchStrategies,
   type MeshSizes,
   results,
-  steps,
+  type TableTask,
   trainAlone,
   type Trained,
 } from './ranks/tensor-parallel-table.ts';
@@ -18,14 +18,14 @@ import { testMs, trainingMs } from './time-limits.ts';
 /** The tolerance for sums that were added in another order. */
 const TOLERANCE = 1e-5;
 
-/** Tests every training on every mesh. */
-export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
+/** Tests every training of this many steps on every mesh. */
+export function tensorParallelTable(meshes: readonly MeshSizes[], steps: number): void {
   const alone = new Map<string, Trained>();
 
   beforeAll(async () => {
     setRank({ device: await cpu() });
     for (const [name, training] of Object.entries(trainings)) {
-      alone.set(name, await trainAlone(training));
+      alone.set(name, await trainAlone(training, steps));
     }
   }, testMs);
 
@@ -38,10 +38,11 @@ export function tensorParallelTable(meshes: readonly MeshSizes[]): void {
 
       beforeAll(async () => {
         const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
+        const data: TableTask = { mesh, steps };
         const found = await spawnRanks(
           size,
           new URL('./ranks/tensor-parallel-table.ts', import.meta.url),
-          { world, data: mesh, timeoutMs: trainingMs },
+          { world, data, timeoutMs: trainingMs },
         );
         ranks = z.array(results).parse(found);
       }, testMs);

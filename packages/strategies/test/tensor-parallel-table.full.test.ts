@@ -1,7 +1,9 @@
+import { stepCounts } from './ranks/step-counts.ts';
 import { tensorParallelTable } from './tensor-parallel-meshes.ts';
 
-tensorParallelTable([
+const meshes = [
   { replicas: 1, dp: 1, tp: 2 },
   { replicas: 1, dp: 2, tp: 2 },
   { replicas: 2, dp: 1, tp: 2 },
-]);
+];
+tensorParallelTable(meshes, stepCounts.few);

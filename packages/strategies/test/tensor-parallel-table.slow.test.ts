@@ -1,8 +1,13 @@
+import { stepCounts } from './ranks/step-counts.ts';
 import { tensorParallelTable } from './tensor-parallel-meshes.ts';
 
-tensorParallelTable([
+const meshes = [
   { replicas: 1, dp: 1, tp: 1 },
+  { replicas: 1, dp: 1, tp: 2 },
+  { replicas: 1, dp: 2, tp: 2 },
+  { replicas: 2, dp: 1, tp: 2 },
   { replicas: 1, dp: 1, tp: 4 },
   { replicas: 2, dp: 2, tp: 1 },
   { replicas: 2, dp: 2, tp: 2 },
-]);
+];
+tensorParallelTable(meshes, stepCounts.many);

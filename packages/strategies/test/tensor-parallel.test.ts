@@ -16,9 +16,9 @@ import {
   vocabParallelEmbedding,
   zero,
 } from '@shardwise/strategies';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
   megatronSmoothing,
   observations,
@@ -254,7 +254,7 @@ describe('tensor parallelism on 4 ranks', () => {
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
     const url = new URL('./ranks/tensor-parallel-behaviour.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
+    const found = await runRanks(size, url, { world, timeoutMs: trainingMs });
     ranks = z.array(observations).length(size).parse(found);
   }, testMs);
 

@@ -1,9 +1,9 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { optim, setRank, type Tensor } from '@shardwise/core';
 import { assertAllclose, interpreter } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
   batchesOf,
   batchOf,
@@ -22,7 +22,7 @@ const ranks = Array.from({ length: size }, (_, rank) => rank);
 
 /** The results of each task on all ranks. */
 async function trainAll(tasks: readonly UnevenBatchesTask[]): Promise<readonly Trained[][]> {
-  const found = await spawnRanks(size, new URL('./ranks/uneven-batches.ts', import.meta.url), {
+  const found = await runRanks(size, new URL('./ranks/uneven-batches.ts', import.meta.url), {
     world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
     data: tasks,
     timeoutMs: trainingMs,

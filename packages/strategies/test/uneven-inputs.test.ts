@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { cases, ended, type Ended } from './ranks/uneven-inputs.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -10,7 +10,7 @@ let ranks: readonly Record<string, Ended>[] = [];
 
 beforeAll(async () => {
   const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-  const found = await spawnRanks(size, new URL('./ranks/uneven-inputs.ts', import.meta.url), {
+  const found = await runRanks(size, new URL('./ranks/uneven-inputs.ts', import.meta.url), {
     world,
     timeoutMs: trainingMs,
   });

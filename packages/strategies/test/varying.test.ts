@@ -2,9 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { type Observations, observations } from './ranks/varying.ts';
 
 const saving = 2;
@@ -15,7 +15,7 @@ describe('a model of which each rank has another one', () => {
   let three: readonly Observations[] = [];
 
   const onRanks = async (size: number): Promise<readonly Observations[]> => {
-    const found = await spawnRanks(size, new URL('./ranks/varying.ts', import.meta.url), {
+    const found = await runRanks(size, new URL('./ranks/varying.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 1024 * 1024 }),
       data: { directory, saves: size === saving },
     });

@@ -1,6 +1,6 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { partitionParameters } from '../src/optimizers/zero-redundancy-optimizer.ts';
 
 const loadsOf = (groups: readonly (readonly number[])[], ranks: number): number[] => {
@@ -36,7 +36,7 @@ describe("PyTorch's partition", () => {
 describe('ZeroRedundancyOptimizer', () => {
   it.each([1, 2, 3])('keeps, gives away and takes back the states of %i ranks', async (size) => {
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-    const reports = await spawnRanks(
+    const reports = await runRanks(
       size,
       new URL('./ranks/zero-redundancy-states.ts', import.meta.url),
       { world },

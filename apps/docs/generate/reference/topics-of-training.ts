@@ -331,6 +331,12 @@ export const topicsOfTraining: readonly Section[] = [
         /^data\/metrics\//,
       ),
       topic(
+        'data/images',
+        'Images',
+        'Folders of images, decoded and processed as models take them.',
+        /^data\/(images\/|files\/(decode-image|image-folder|load-image-processor))/,
+      ),
+      topic(
         'data/files',
         'Data sets of files',
         'Tokens, lines, JSON, CSV, Parquet and tar shards, whose rows are read by their index.',

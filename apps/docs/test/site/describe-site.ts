@@ -20,6 +20,8 @@ const flags = [
 const webGpuFlags = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 /** How long a test waits for something in a page. A busy machine takes many times as long as an idle one. */
 const WAIT_MS = 100_000;
+/** How many tabs visit pages. While one of them waits until its network is quiet, the others work. */
+const TABS = 3;
 const sources = join(import.meta.dirname, '../../pages');
 /** What Chromium prints by itself if a page asks for a GPU and there is none. */
 const NO_GPU = 'No available adapters.';
@@ -43,7 +45,7 @@ export interface Site {
       readonly motion?: boolean;
     },
   ): Promise<OpenedPage>;
-  /** Visits pages, one after another. Returns their complaints, together with the faults that `look` finds in each. */
+  /** Visits pages, in a few tabs. Returns their complaints, together with the faults that `look` finds in each. */
   visit(
     paths: readonly string[],
     width: number,
@@ -283,16 +285,22 @@ export function describeSite(
         return { page, problems };
       },
       visit: async (paths, width, look) => {
-        // The next page opens in the same tab, as for a reader. A new tab would take as much time as a page.
-        const page = await visitor.newPage();
-        page.setDefaultTimeout(WAIT_MS);
-        const found = problemsOf(page);
-        for (const path of paths) {
-          await go(page, path, width);
-          const seen = await look(page, path);
-          found.push(...seen.map((problem) => `${path}: ${problem}`));
-        }
-        await page.close();
+        const next = paths.values();
+        const found: string[] = [];
+        const visitInOneTab = async (): Promise<void> => {
+          // The next page opens in the same tab, as for a reader. A new tab would take as much time as a page.
+          const page = await visitor.newPage();
+          page.setDefaultTimeout(WAIT_MS);
+          const problems = problemsOf(page);
+          for (const path of next) {
+            await go(page, path, width);
+            const seen = await look(page, path);
+            found.push(...seen.map((problem) => `${path}: ${problem}`));
+          }
+          found.push(...problems);
+          await page.close();
+        };
+        await Promise.all(Array.from({ length: TABS }, visitInOneTab));
         return found;
       },
     });

@@ -1,4 +1,4 @@
-import { CompiledAttention } from './attention/compiled-attention.ts';
+import { linkAttention } from './attention/link-attention.ts';
 import { attentionPlanning } from '../plan/attention/plan-attention-instructions.ts';
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
@@ -45,7 +45,7 @@ export function createProducts(
     linkGrouped: (memory, product) => new CompiledGroupedProduct(memory, product, resources()),
     attention: {
       planning: attentionPlanning,
-      link: (memory, work, loops) => new CompiledAttention(memory, work, resources(), loops),
+      link: (memory, work, loops) => linkAttention(memory, work, resources(), loops),
     },
   };
 }

@@ -1,10 +1,18 @@
 import { Sized, rejectDegenerateSizes } from '@shardwise/core/base';
 import { type SizedProgram } from '@shardwise/core/spec';
-import { analyse } from '../plan/analyse.ts';
+import { analyse, type Analysis } from '../plan/analyse.ts';
 import { acquire, type CompileHost, isFallback, ownProducts, targetOf } from './compile.ts';
 import { CpuExecutable } from './executable.ts';
 import { link } from './link.ts';
+import { type BatchedProduct, isThin } from '../program/work/batched-product.ts';
+import type { OwnProducts } from '../plan/products/product-of.ts';
 import { locate } from '../plan/storage.ts';
+
+/** An analysis for all sizes, and its pattern. */
+interface SizedAnalysis {
+  readonly analysis: Sized<Analysis>;
+  readonly pattern: Analysis;
+}
 
 /** Compiles a program for any sizes. Returns undefined if the structure of its analysis depends on the sizes. */
 export async function compileSized(
@@ -18,15 +26,25 @@ export async function compileSized(
     (sizes) => program.at(sizes),
     ({ inputs, instructions }) => [...inputs, ...instructions],
   );
-  const own = ownProducts(host, true);
-  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own, fallback));
-  if (analysis === undefined) return undefined;
-  // Numbers that depend on the sizes are NaN in the pattern.
-  const pattern = analysis.pattern();
-  const isSized = pattern.partitions.every(
-    (partition) => !isFallback(partition) || fallback.takesSizes(partition),
-  );
-  if (!isSized) return undefined;
+  const analyseWith = (thin: OwnProducts['thin']): SizedAnalysis | undefined => {
+    const own = ownProducts(host, thin);
+    const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own, fallback));
+    if (analysis === undefined) return undefined;
+    // Numbers that depend on the sizes are NaN in the pattern.
+    const pattern = analysis.pattern();
+    const isSized = pattern.partitions.every(
+      (partition) => !isFallback(partition) || fallback.takesSizes(partition),
+    );
+    return isSized ? { analysis, pattern } : undefined;
+  };
+  const allOwn = analyseWith(true);
+  const thin = fallback.kind === 'plain' ? [] : thinProducts(allOwn?.pattern);
+  const found =
+    thin.length === 0
+      ? allOwn
+      : (analyseWith((product) => !thin.includes(sizesOf(product))) ?? allOwn);
+  if (found === undefined) return undefined;
+  const { analysis, pattern } = found;
   const fallbacks = await acquire(
     analysis.at(program.symbols.map(({ seen }) => seen)),
     pattern,
@@ -37,4 +55,17 @@ export async function compileSized(
   return new CpuExecutable(host, locations, fallbacks, (sizes) =>
     link(analysis.at(sizes), fallbacks, target),
   );
+}
+
+/** The sizes of the thin products that do not depend on the sizes of the program, such as those of few rows. */
+function thinProducts({ partitions }: Pick<Analysis, 'partitions'> = { partitions: [] }): string[] {
+  return partitions.flatMap((partition) => {
+    if (partition.kind !== 'product' || !isThin(partition.product)) return [];
+    const sizes = sizesOf(partition.product);
+    return sizes.includes('NaN') ? [] : [sizes];
+  });
+}
+
+function sizesOf({ batch, rows, columns, depth }: BatchedProduct): string {
+  return [...batch, rows, columns, depth].join(' ');
 }

@@ -36,7 +36,10 @@ export async function compile(program: Program, host: CompileHost): Promise<CpuE
   return new CpuExecutable(host, locate(analysis.storage), fallbacks, () => parts);
 }
 
-export function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | null {
+export function ownProducts(
+  { products }: CompileHost,
+  thin: OwnProducts['thin'],
+): OwnProducts | null {
   const attention = products.attention?.planning ?? null;
   return products.own && { ...products.own, thin, attention };
 }

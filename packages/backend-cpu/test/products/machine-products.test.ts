@@ -145,6 +145,24 @@ describe.each(floatSets)('a product of f32 by %s', (set) => {
     },
   );
 
+  it.skipIf(codes[set] === undefined)(
+    'of few rows has the bits of these rows among many, although its right operand is not packed',
+    () => {
+      const many = 40;
+      for (const [rows, columns, depth] of [
+        [1, 2048, 40],
+        [5, 300, 230],
+        [31, 288, 241],
+      ] as const) {
+        const sizes = { ...of, columns, depth, scale: 0.3, addend: numbers(columns, 3) };
+        const [left, right] = [numbers(many * depth, 1), numbers(depth * columns, 2)];
+        const all = multiply(codeOf(set), { ...sizes, rows: many }, left, right);
+        const few = multiply(codeOf(set), { ...sizes, rows }, left.slice(0, rows * depth), right);
+        expect(few).toEqual(all.slice(0, rows * columns));
+      }
+    },
+  );
+
   it.skipIf(codes[set] === undefined)('keeps denormal values', () => {
     const [left, right] = [Float32Array.of(2 ** -140), Float32Array.of(0.5)];
     expect(multiply(codeOf(set), { ...of, depth: 1 }, left, right)[0]).toBe(2 ** -141);

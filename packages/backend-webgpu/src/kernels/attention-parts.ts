@@ -1,7 +1,7 @@
 import {
   attentionDims,
   type AttentionDims,
-  attentionMaskInput,
+  attentionLimits,
   type AttentionOp,
 } from '@shardwise/core/base';
 import { type AttentionParams, type Instruction, type Shape } from '@shardwise/core/spec';
@@ -24,19 +24,29 @@ export const lowest = '-3.4028234e38f';
 export type Features = readonly string[];
 
 export interface AttentionShape extends AttentionDims, Pick<AttentionParams, 'causal' | 'scale'> {
-  readonly mask: { readonly id: number; readonly sizes: readonly number[] } | null;
+  readonly mask: Limit | null;
+  readonly ranges: Limit | null;
+}
+
+/** A value that says which keys queries see, and its sizes. */
+interface Limit {
+  readonly id: number;
+  readonly sizes: readonly number[];
 }
 
 export function shapeOf(values: Values, instruction: AttentionInstruction): AttentionShape {
   const shapeAt = (index: number): Shape => values.shape(inputAt(instruction, index));
   const v = instruction.op === 'attentionLogSumExp' ? undefined : shapeAt(2);
-  const mask = instruction.inputs[attentionMaskInput[instruction.op]];
+  const { mask, ranges } = attentionLimits(instruction.op, instruction.params, instruction.inputs);
+  const limit = (id: number | undefined): Limit | null =>
+    id === undefined ? null : { id, sizes: values.shape(id) };
   const { causal, scale } = instruction.params;
   return {
     ...attentionDims(shapeAt(0), shapeAt(1), v),
     causal,
     scale,
-    mask: mask === undefined ? null : { id: mask, sizes: values.shape(mask) },
+    mask: limit(mask),
+    ranges: limit(ranges),
   };
 }
 
@@ -160,16 +170,31 @@ export function scoreOf(
   emitter: Emitter,
   { shape, own, query, key, q, k }: ScorePair,
 ): { readonly value: string; readonly isSeen: string } {
-  const { mask, causal } = shape;
+  const { mask, ranges, causal } = shape;
   const product = q.map((part, i) => `dot(${part}, ${k[i] ?? 'vec4<f32>(0)'})`).join(' + ');
   const score = emitter.let(`(${product}) * ${Math.fround(shape.scale)}f`);
-  if (mask === null) return { value: score, isSeen: causal ? `${key} <= ${query}` : 'true' };
+  const conditions = causal ? [`${key} <= ${query}`] : [];
+  if (ranges !== null) conditions.push(isInRange(emitter, ranges, own[0], query, key));
+  if (mask === null) return { value: score, isSeen: conditions.join(' && ') || 'true' };
   const place = [...own, query, key].map((at, dim) => (mask.sizes[dim] === 1 ? '0u' : at));
   const added = emitter.value(mask.id, { dims: place });
   return {
     value: emitter.let(`${score} + ${added}`),
-    isSeen: `bitcast<u32>(${added}) != 0xff800000u`,
+    isSeen: [...conditions, `bitcast<u32>(${added}) != 0xff800000u`].join(' && '),
   };
+}
+
+function isInRange(
+  emitter: Emitter,
+  { id, sizes }: Limit,
+  item: string,
+  query: string,
+  key: string,
+): string {
+  const [first, end] = ['0u', '1u'].map((bound) =>
+    emitter.value(id, { dims: [sizes[0] === 1 ? '0u' : item, query, bound] }),
+  );
+  return `i32(${key}) >= ${first} && i32(${key}) < ${end}`;
 }
 
 interface StoredRow {

@@ -1,4 +1,5 @@
 import type { Shape } from '../spec/dtype.ts';
+import type { AttentionParams } from '../spec/op.ts';
 
 /** Attention, and the ops of its gradients. */
 export type AttentionOp =
@@ -8,14 +9,16 @@ export type AttentionOp =
   | 'attentionKeyGrad'
   | 'attentionValueGrad';
 
-/** For each op, the index of the input that is the mask, if a mask is given. */
-export const attentionMaskInput: Readonly<Record<AttentionOp, number>> = {
-  attention: 3,
-  attentionLogSumExp: 2,
-  attentionQueryGrad: 6,
-  attentionKeyGrad: 6,
-  attentionValueGrad: 6,
-};
+/** The mask and the ranges of keys among the inputs of an op. They come last. Undefined: it has none. */
+export function attentionLimits<T>(
+  op: AttentionOp,
+  { hasKeyRanges }: Pick<AttentionParams, 'hasKeyRanges'>,
+  inputs: readonly T[],
+): { readonly mask: T | undefined; readonly ranges: T | undefined } {
+  const limits = inputs.slice(op === 'attention' ? 3 : op === 'attentionLogSumExp' ? 2 : 6);
+  const ranges = hasKeyRanges ? limits.pop() : undefined;
+  return { mask: limits[0], ranges };
+}
 
 /** The sizes of attention. */
 export interface AttentionDims {

@@ -1,15 +1,13 @@
 import { computeDType } from '../base/dtype-kind.ts';
 import { sizeAt } from '../base/shape.ts';
 import type { Shape, ValueType } from '../spec/dtype.ts';
-import { attentionMaskInput, type AttentionOp } from '../base/attention-dims.ts';
+import { attentionLimits, type AttentionOp } from '../base/attention-dims.ts';
 import type { AttentionParams } from '../spec/op.ts';
 import { at, floats, requireDType, requireSameDType, shapeFault } from './infer-checks.ts';
 
 export function attentionShape(params: AttentionParams, inputs: readonly ValueType[]): ValueType {
-  const [q, k, v] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
-  requireKeys('attention', inputs, [q, k]);
-  requireValues('attention', inputs, [k, v]);
-  requireMask('attention', params, inputs);
+  requireFit('attention', params, inputs);
+  const [q, v] = [at(inputs, 0), at(inputs, 2)];
   return { shape: [...q.shape.slice(0, 3), sizeAt(v.shape, 3)], dtype: v.dtype };
 }
 
@@ -17,9 +15,8 @@ export function attentionLogSumExpShape(
   params: AttentionParams,
   inputs: readonly ValueType[],
 ): ValueType {
-  const [q, k] = [at(inputs, 0), at(inputs, 1)];
-  requireKeys('attentionLogSumExp', inputs, [q, k]);
-  requireMask('attentionLogSumExp', params, inputs);
+  requireFit('attentionLogSumExp', params, inputs);
+  const q = at(inputs, 0);
   return { shape: q.shape.slice(0, 3), dtype: computeDType(q.dtype) };
 }
 
@@ -27,94 +24,49 @@ export function attentionLogSumExpShape(
 export const attentionGradShape =
   (op: AttentionOp, index: 0 | 1 | 2) =>
   (params: AttentionParams, inputs: readonly ValueType[]): ValueType => {
-    const [q, k, v] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
-    const [dy, logSumExp, delta] = [at(inputs, 3), at(inputs, 4), at(inputs, 5)];
-    requireKeys(op, inputs, [q, k]);
-    requireValues(op, inputs, [k, v]);
-    requireMask(op, params, inputs);
-    requireDType(op, dy, floats);
-    const rows = q.shape.slice(0, 3);
-    const fits =
-      isShape(dy.shape, [...rows, sizeAt(v.shape, 3)]) &&
-      isShape(logSumExp.shape, rows) &&
-      isShape(delta.shape, rows);
-    if (!fits) {
-      throw shapeFault(
-        op,
-        inputs,
-        'a gradient, or numbers of its rows, that do not fit the queries',
-        'Use dy [B, H, T, E], logSumExp [B, H, T] and delta [B, H, T]',
-      );
-    }
+    requireFit(op, params, inputs);
     return at(inputs, index);
   };
 
-function isShape(shape: Shape, expected: Shape): boolean {
+function requireFit(op: AttentionOp, params: AttentionParams, inputs: readonly ValueType[]): void {
+  const [q, k] = [at(inputs, 0), at(inputs, 1)];
+  const v = op === 'attentionLogSumExp' ? k : at(inputs, 2);
+  const [dy, ...ofRows] = op.endsWith('Grad') ? inputs.slice(3, 6) : [];
+  const { mask, ranges } = attentionLimits(op, params, inputs);
+  requireDType(op, q, floats);
+  requireSameDType(op, [q, k, v]);
+  for (const added of [dy, mask]) if (added) requireDType(op, added, floats);
+  if (ranges) requireDType(op, ranges, ['i32']);
+  const [batch = 0, heads = 0, queries = 0, width = 0] = q.shape;
+  const [items = 0, groups = 0, keys = 0] = k.shape;
+  const [, , , valueWidth = 0] = v.shape;
+  const rows = [batch, heads, queries];
+  const fits =
+    isShape(q, [...rows, width]) &&
+    width !== 0 &&
+    isShape(k, [items === 1 ? 1 : batch, groups, keys, width]) &&
+    (groups === 0 ? heads === 0 : heads % groups === 0) &&
+    isShape(v, [items, groups, keys, valueWidth]) &&
+    (!dy || isShape(dy, [...rows, valueWidth])) &&
+    ofRows.every((numbers) => isShape(numbers, rows)) &&
+    (!mask || isShape(mask, [...oneOr(mask, rows), keys])) &&
+    (!ranges || isShape(ranges, [...oneOr(ranges, [batch]), queries, 2]));
+  if (fits) return;
+  throw shapeFault(
+    op,
+    inputs,
+    'inputs that do not fit each other',
+    'Use q, dy [B, H, T, D or E], k, v [B or 1, G, S, D or E] with H a multiple of G, a mask [B, H, T, S] and ranges [B, T, 2], or sizes of 1',
+  );
+}
+
+/** The sizes, or 1 where a value has 1. */
+function oneOr({ shape }: ValueType, sizes: Shape): Shape {
+  return sizes.map((size, dim) => (shape[dim] === 1 ? 1 : size));
+}
+
+function isShape({ shape }: ValueType, expected: Shape): boolean {
   return (
     shape.length === expected.length && shape.every((size, dim) => Object.is(size, expected[dim]))
-  );
-}
-
-function requireKeys(
-  op: string,
-  inputs: readonly ValueType[],
-  [q, k]: readonly [ValueType, ValueType],
-): void {
-  requireDType(op, q, floats);
-  requireSameDType(op, [q, k]);
-  const [batch, heads = 0, , width] = q.shape;
-  const [items, groups = 0, , keyWidth] = k.shape;
-  const fits =
-    q.shape.length === 4 &&
-    k.shape.length === 4 &&
-    (items === 1 || Object.is(items, batch)) &&
-    (groups === 0 ? heads === 0 : heads % groups === 0) &&
-    keyWidth === width &&
-    width !== 0;
-  if (fits) return;
-  throw shapeFault(
-    op,
-    inputs,
-    'queries and keys that do not fit each other',
-    'Use q [B, H, T, D] and k [B or 1, G, S, D], with H a multiple of G',
-  );
-}
-
-function requireValues(
-  op: string,
-  inputs: readonly ValueType[],
-  [k, v]: readonly [ValueType, ValueType],
-): void {
-  requireSameDType(op, [k, v]);
-  if (v.shape.length === 4 && isShape(v.shape.slice(0, 3), k.shape.slice(0, 3))) return;
-  throw shapeFault(
-    op,
-    inputs,
-    'keys and values that differ',
-    'Use k [B or 1, G, S, D] and v [B or 1, G, S, E]',
-  );
-}
-
-function requireMask(
-  op: AttentionOp,
-  { causal }: AttentionParams,
-  inputs: readonly ValueType[],
-): void {
-  const mask = inputs[attentionMaskInput[op]];
-  if (mask === undefined) return;
-  requireDType(op, mask, floats);
-  const [q, k] = [at(inputs, 0), at(inputs, 1)];
-  const scores = [...q.shape.slice(0, 3), sizeAt(k.shape, 2)];
-  const fits =
-    !causal &&
-    mask.shape.length === 4 &&
-    Object.is(mask.shape[3], scores[3]) &&
-    mask.shape.every((size, dim) => size === 1 || Object.is(size, scores[dim]));
-  if (fits) return;
-  throw shapeFault(
-    op,
-    inputs,
-    causal ? 'a mask, and queries that see earlier keys alone' : 'a mask that does not fit',
-    causal ? 'Add both masks' : 'Use a mask [B or 1, H or 1, T or 1, S]',
   );
 }

@@ -5,12 +5,17 @@ export interface RandomAccessFile {
   readonly byteLength: number;
   /** Bytes between two stretches that are cheaper to read along than to leave out by a second read. */
   readonly gapBytes: number;
+  /** What changes when the content does. Undefined where nothing says so, as on a disk. */
+  readonly version?: string;
   /** Fills `target` from `byteOffset` on. Returns the number of bytes read, which is lower if the file ends earlier. */
   read(target: Uint8Array<ArrayBuffer>, byteOffset: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** A place with the files of a model: a folder of the disk, or files that the visitor of a page has picked. */
+/**
+ * A place with files, such as those of a model or of a data set: a folder of the disk, of a web server or of a bucket, or
+ * files that the visitor of a page has picked. Names are paths in the folder, with `/` between their parts.
+ */
 export interface ModelFolder {
   /** What errors call the place, such as the path of the folder. */
   readonly place: string;
@@ -18,6 +23,33 @@ export interface ModelFolder {
   readText(name: string): Promise<string | undefined>;
   /** Opens a file. Returns undefined if there is no file of this name. */
   open(name: string): Promise<RandomAccessFile | undefined>;
+  /** Lists all files whose names begin with `prefix`. Absent where no list can be had, as of a web server. */
+  list?(prefix: string): Promise<readonly FolderEntry[]>;
+}
+
+/** A folder, and the name of a file of it. */
+export interface FolderFile {
+  readonly folder: ModelFolder;
+  readonly name: string;
+}
+
+/** A file of a folder, as it is listed. */
+export interface FolderEntry {
+  readonly name: string;
+  readonly byteLength: number;
+  /** When it was written, in milliseconds since the epoch. */
+  readonly modifiedMs: number;
+}
+
+/** A folder to which files can be written. Readers see a file when it is complete, and the old one until then. */
+export interface WritableFolder extends ModelFolder {
+  list(prefix: string): Promise<readonly FolderEntry[]>;
+  /** Writes `chunks` one after the other to a file, which may replace another one. */
+  write(name: string, chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<void>;
+  /** Writes a small file unless there is one of this name. Returns whether it is there now with these contents. */
+  writeNew(name: string, contents: Uint8Array<ArrayBuffer>): Promise<boolean>;
+  /** Removes files, one after the other. Names of no file are passed over. */
+  remove(names: readonly string[]): Promise<void>;
 }
 
 /** The most bytes of a file that `readText` reads. Files of tokenizers have some ten megabytes. */

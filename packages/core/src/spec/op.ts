@@ -19,8 +19,10 @@ export interface Conv2dParams {
 
 /** How attention is computed. The scores are q kᵀ scale, and the weights are their softmax over the keys. */
 export interface AttentionParams {
-  /** Whether query t sees only the keys 0 to t. Then there is no mask. */
+  /** Whether query t sees only the keys 0 to t, of those that the mask and the ranges let it see. */
   readonly causal: boolean;
+  /** Whether the last input says which range of keys each query sees. */
+  readonly hasKeyRanges: boolean;
   readonly scale: number;
   /** The dtype to which the weights, and the gradients of the scores, are rounded before they are multiplied. */
   readonly rounding: 'none' | HalfDType;
@@ -242,20 +244,22 @@ export interface CompositeParams {
   /**
    * The weights times v. H / G consecutive query heads read one head of keys and values. B' is B, or 1 if all items
    * share keys and values. The mask is optional and is added to the scores. Each of its sizes, except S, may be 1.
-   * The result is zeros for a query that sees no key.
-   * Shape: q [B, H, T, D], k [B', G, S, D], v [B', G, S, E], mask f32 [B|1, H|1, T|1, S] -> [B, H, T, E].
+   * With ranges (a, b), a query sees the keys from a up to, but not including, b: those that exist, and none if b <= a.
+   * A backend need not compute anything with the others. The result is zeros for a query that sees no key.
+   * Shape: q [B, H, T, D], k [B', G, S, D], v [B', G, S, E], mask f32 [B|1, H|1, T|1, S], ranges i32 [B|1, T, 2]
+   * -> [B, H, T, E].
    */
   attention: AttentionParams;
   /**
    * For each query, the logarithm of the sum of the exponentials of its scores. It is infinite for a query that
    * sees no key, so that exp(score - logSumExp) is the weight in all cases.
-   * Shape: q [B, H, T, D], k [B', G, S, D], mask -> [B, H, T], at least f32.
+   * Shape: q [B, H, T, D], k [B', G, S, D], mask, ranges -> [B, H, T], at least f32.
    */
   attentionLogSumExp: AttentionParams;
   /**
    * The gradient of attention by q. logSumExp belongs to the same queries and keys, and delta [B, H, T] is the
    * sum over E of y dy. A backend may compute both itself. It may compute ops with the same inputs together.
-   * Shape: q, k, v as above, dy [B, H, T, E], logSumExp [B, H, T], delta [B, H, T], mask -> that of q.
+   * Shape: q, k, v as above, dy [B, H, T, E], logSumExp [B, H, T], delta [B, H, T], mask, ranges -> that of q.
    */
   attentionQueryGrad: AttentionParams;
   /** The gradient of attention by k, from the same inputs. Shape: that of k. */

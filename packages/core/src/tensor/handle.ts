@@ -99,8 +99,8 @@ export class TensorHandle {
     throw new TensorStateError(
       {
         asked: `to use a parameter of shape ${formatShape(this.#node.shape)}`,
-        found: `parallelize() or to() has put another one in its place, which the model has as '${this.#formerName}'`,
-        todo: 'Make optimizers after parallelize() and to(), and take parameters from the model where you use them',
+        found: `parallelize() or to() has put another one in its place, which is '${this.#formerName}' of the model`,
+        todo: 'Make optimizers after parallelize() and to(), and take parameters from the model',
       },
       { parameter: this.#formerName, shape: this.#node.shape },
     );
@@ -428,27 +428,37 @@ export class TensorHandle {
   }
 
   /** The elements, row by row. f16 and bf16 are raw bits. Computes the tensor if necessary. */
-  async data(): Promise<HostData> {
-    const { node } = this;
-    if (node.rowCount !== null) return dataOfRows(node, node.rowCount);
-    const bytes =
-      node.value?.kind === 'host' ? hostBytes(node.value) : await currentSession().fetch(node);
-    return fromBytes(bytes, node.dtype);
+  data(): Promise<HostData> {
+    return this.#toAwait(async () => {
+      const { node } = this;
+      if (node.rowCount !== null) return dataOfRows(node, node.rowCount);
+      const bytes =
+        node.value?.kind === 'host' ? hostBytes(node.value) : await currentSession().fetch(node);
+      return fromBytes(bytes, node.dtype);
+    });
   }
 
   /** The value of a tensor of one element. Throws ShapeError for other sizes, and DTypeError for an i64 beyond 2^53. */
-  async item(): Promise<number> {
-    if (this.numel !== 1) {
-      throw new ShapeError(
-        {
-          asked: `item() of a tensor of shape ${formatShape(this.shape)}`,
-          found: `${this.numel} elements`,
-          todo: 'Use data(), or reduce it to one element',
-        },
-        { shape: this.shape },
-      );
-    }
-    return onlyElement(await this.data(), this.dtype);
+  item(): Promise<number> {
+    return this.#toAwait(async () => {
+      if (this.numel !== 1) {
+        throw new ShapeError(
+          {
+            asked: `item() of a tensor of shape ${formatShape(this.shape)}`,
+            found: `${this.numel} elements`,
+            todo: 'Use data(), or reduce it to one element',
+          },
+          { shape: this.shape },
+        );
+      }
+      return onlyElement(await this.data(), this.dtype);
+    });
+  }
+
+  /** A promise that is not awaited becomes no text or number, as `[object Promise]`: it throws TensorStateError instead. */
+  #toAwait<Value>(read: () => Promise<Value>): Promise<Value> {
+    const refuse = { value: () => Number(this) };
+    return Object.defineProperties(read(), { [Symbol.toPrimitive]: refuse, toJSON: refuse });
   }
 
   /**
@@ -470,7 +480,7 @@ export class TensorHandle {
     throw new TensorStateError(
       {
         asked: `a number, of a ${this.constructor.name} of shape ${formatShape(this.shape)}`,
-        found: 'a tensor is computed when it is read, and operators cannot wait for that',
+        found: 'operators cannot wait until it is computed',
         todo: 'Read it with `await x.item()`, or use methods, as x.mul(2) and x.lt(0.1)',
       },
       { shape: this.shape },
@@ -494,7 +504,7 @@ function leafOf(node: Node): Node {
   throw new TensorStateError(
     {
       asked: `to update a tensor computed by ${leaf.op} in place`,
-      found: 'only leaves (tensors made from data) have contents of their own',
+      found: 'only leaves (tensors made from data) have contents',
       todo: 'Assign to a leaf',
     },
     { op: leaf.op },

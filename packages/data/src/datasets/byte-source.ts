@@ -1,3 +1,5 @@
+import { ConfigError, describeValue } from '@shardwise/core/extend';
+
 /** Bytes at an address: a file, or what a server has. */
 export interface ByteSource {
   /** What messages call it. */
@@ -6,6 +8,17 @@ export interface ByteSource {
   readonly size: number;
   /** The bytes from `start` to before `end`, which both lie within the source. */
   read(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
+}
+
+/** Throws ConfigError for what is no source, such as the promise of one, which would have no rows. */
+export function checkSource(source: ByteSource): void {
+  const { size, read }: Partial<ByteSource> = source;
+  if (typeof size === 'number' && typeof read === 'function') return;
+  throw new ConfigError({
+    asked: 'the rows of a file',
+    found: `${describeValue(source)} in the place of its bytes`,
+    todo: 'Give await fileBytes(path), await httpBytes(url), or memoryBytes(bytes)',
+  });
 }
 
 /** How much of a source is read at once where it is read from its beginning to its end. */

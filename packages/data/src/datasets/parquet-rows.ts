@@ -1,7 +1,7 @@
 import { checkIndex, DataError } from '@shardwise/core/extend';
 import { type AsyncBuffer, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import type { ByteSource } from './byte-source.ts';
+import { type ByteSource, checkSource } from './byte-source.ts';
 import type { Rows } from './rows.ts';
 
 type Row = Readonly<Record<string, unknown>>;
@@ -15,6 +15,7 @@ export async function readParquet(
   source: ByteSource,
   { columns }: { readonly columns?: readonly string[] } = {},
 ): Promise<Rows<Row>> {
+  checkSource(source);
   const file: AsyncBuffer = {
     byteLength: source.size,
     slice: async (start, end = source.size) => (await source.read(start, end)).buffer,

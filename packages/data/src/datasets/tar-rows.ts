@@ -1,5 +1,5 @@
 import { checkIndex, DataError } from '@shardwise/core/extend';
-import type { ByteSource } from './byte-source.ts';
+import { type ByteSource, checkSource } from './byte-source.ts';
 import type { Rows } from './rows.ts';
 
 /** A sample of a tar shard: the bytes of its files by their extensions, such as `jpg` and `cls`. */
@@ -23,6 +23,7 @@ interface Member {
  * their last part are one sample. Only the headers are read to find them. Throws DataError for a damaged file.
  */
 export async function readTar(source: ByteSource): Promise<Rows<TarSample>> {
+  checkSource(source);
   const samples: { readonly key: string; readonly members: Member[] }[] = [];
   let longName: string | undefined;
   for (let at = 0; at + BLOCK <= source.size;) {

@@ -1,5 +1,5 @@
 import { checkIndex, DataError } from '@shardwise/core/extend';
-import { type ByteSource, chunksOf } from './byte-source.ts';
+import { type ByteSource, checkSource, chunksOf } from './byte-source.ts';
 import type { Rows } from './rows.ts';
 
 const NEWLINE = 10;
@@ -98,6 +98,7 @@ async function textOf(source: ByteSource, index: RecordIndex, row: number): Prom
 
 /** Finds records: lines that are not empty. With `quotes`, an end of line within quotes does not end a record. */
 async function indexOf(source: ByteSource, quotes: boolean): Promise<RecordIndex> {
+  checkSource(source);
   const starts: number[] = [];
   const ends: number[] = [];
   const lines: number[] = [];

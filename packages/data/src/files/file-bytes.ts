@@ -1,53 +1,12 @@
-import { open, stat } from 'node:fs/promises';
-import { DataError } from '@shardwise/core/extend';
+import { fileAt } from '@shardwise/core/node';
 import type { ByteSource } from '../datasets/byte-source.ts';
+import { folderBytes } from '../datasets/folder-bytes.ts';
 
 /**
- * The bytes of a file. The file is opened for each read, so nothing has to be closed, and as many files as there are can be
- * in use. What was read lately is in the page cache of the system. Node only. Throws DataError if there is no such file.
+ * The bytes of the file at a path, at a URL of http or https, or at an address such as `s3://bucket/train.jsonl`. A file of
+ * the disk is opened for each read, so nothing has to be closed. Node only. Throws DataError if there is no such file.
  */
-export async function fileBytes(path: string): Promise<ByteSource> {
-  const { size } = await told(path, () => stat(path));
-  return {
-    name: path,
-    size,
-    read: async (start, end) => {
-      const bytes = new Uint8Array(end - start);
-      await using file = await told(path, () => open(path));
-      let filled = 0;
-      while (filled < bytes.length) {
-        const { bytesRead } = await file.read(bytes, filled, bytes.length - filled, start + filled);
-        if (bytesRead === 0) throw cutOff(path, size, start + filled);
-        filled += bytesRead;
-      }
-      return bytes;
-    },
-  };
-}
-
-async function told<T>(path: string, body: () => Promise<T>): Promise<T> {
-  try {
-    return await body();
-  } catch (cause) {
-    throw new DataError(
-      {
-        asked: `to read ${path}`,
-        found: cause instanceof Error ? cause.message : String(cause),
-        todo: 'Check the path, and the folder that it is relative to',
-      },
-      { path },
-      { cause },
-    );
-  }
-}
-
-function cutOff(path: string, size: number, at: number): DataError {
-  return new DataError(
-    {
-      asked: `to read ${path}, which had ${size} bytes when it was opened`,
-      found: `its end at byte ${at}`,
-      todo: 'Leave the file alone while it is in use',
-    },
-    { path, size, at },
-  );
+export async function fileBytes(place: string): Promise<ByteSource> {
+  const { folder, name } = fileAt(place);
+  return folderBytes(folder, name);
 }

@@ -8,13 +8,7 @@ import {
   type OptionRules,
 } from '@shardwise/core/extend';
 import type { Rows } from '../datasets/rows.ts';
-
-/** A file of a folder of images. It is not decoded. */
-export interface ImageFile {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The number of the class, which is the place of its folder among all folders. */
-  readonly label: number;
-}
+import type { ImageFile } from '../images/process-images.ts';
 
 /** The images of a folder, and the names of their classes. */
 export interface ImageRows extends Rows<ImageFile> {
@@ -27,8 +21,8 @@ const folderRules: OptionRules<{ readonly folder: string }> = {
 
 /**
  * The images of a folder that has a folder for each class, such as `train/cat/1.jpg` (`ImageFolder` of torchvision). Classes
- * and files are ordered by their names, by UTF-16 unit, which is the same on every machine. Images are not decoded: give
- * their bytes to a decoder in `rowDataset`. Node only. Throws DataError if there are no images.
+ * and files are ordered by their names, by UTF-16 unit, which is the same on every machine. Images are
+ * decoded by `processImages`. Node only. Throws DataError if there are no images.
  */
 export async function readImageFolder(folder: string): Promise<ImageRows> {
   checkOptions('readImageFolder', { folder }, folderRules);

@@ -29,7 +29,11 @@ export function openMixed<T>(
       const own = saved?.parts[index];
       return own === null ? undefined : open(epoch, own);
     });
-    let isOver = false;
+    const hasEnded = (): boolean =>
+      until === 'first'
+        ? cursors.includes(undefined)
+        : cursors.every((cursor) => cursor === undefined);
+    let isOver = hasEnded();
     const choose = (): number => {
       const total = parts.reduce((sum, { weight }, i) => sum + (cursors[i] ? weight : 0), 0);
       let point = (draw(seed, epoch, draws++) / 2 ** 32) * total;
@@ -49,7 +53,7 @@ export function openMixed<T>(
           const item = await cursors[index]?.next();
           if (item !== undefined) return item;
           cursors[index] = undefined;
-          isOver = until === 'first' || cursors.every((cursor) => cursor === undefined);
+          isOver = hasEnded();
         }
         return undefined;
       },

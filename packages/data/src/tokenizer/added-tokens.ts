@@ -1,10 +1,15 @@
 import { trimEnd } from './normalizers.ts';
 import type { AddedTokenConfig } from './file-types.ts';
 
-/** A stretch of a text: an added token, or text in which tokens are still to be found. */
+/** A stretch of a text, from one UTF-16 unit to another: an added token, or text in which tokens are still to be found. */
 export type Stretch =
-  | { readonly id: number }
-  | { readonly text: string; readonly isFirst: boolean };
+  | { readonly id: number; readonly start: number; readonly end: number }
+  | {
+      readonly text: string;
+      readonly start: number;
+      readonly end: number;
+      readonly isFirst: boolean;
+    };
 
 type Entry = readonly [content: string, token: AddedTokenConfig];
 
@@ -29,11 +34,15 @@ export class AddedTokens {
 
   /** Divides a text. `isFirst` says whether the text is the beginning of what is encoded. */
   split(text: string, isFirst: boolean): readonly Stretch[] {
-    if (this.#pattern === undefined) return text === '' ? [] : [{ text, isFirst }];
+    if (this.#pattern === undefined) {
+      return text === '' ? [] : [{ text, start: 0, end: text.length, isFirst }];
+    }
     const stretches: Stretch[] = [];
     let end = 0;
     const addText = (stretch: string, start: number): void => {
-      if (stretch !== '') stretches.push({ text: stretch, isFirst: isFirst && start === 0 });
+      if (stretch === '') return;
+      const place = { start, end: start + stretch.length };
+      stretches.push({ text: stretch, ...place, isFirst: isFirst && start === 0 });
     };
     for (const match of text.matchAll(this.#pattern)) {
       const token = this.#tokens.get(match[0]);
@@ -43,13 +52,15 @@ export class AddedTokens {
       if (token.single_word && (endsInWord(text, match.index) || beginsWithWord(text, after))) {
         continue;
       }
-      const before = text.slice(end, match.index);
-      addText(token.lstrip ? trimEnd(before) : before, end);
-      stretches.push({ id: token.id });
+      const all = text.slice(end, match.index);
+      const before = token.lstrip ? trimEnd(all) : all;
+      addText(before, end);
+      const start = end + before.length;
       end = after;
       if (token.rstrip) {
         while (end < text.length && /\p{White_Space}/u.test(text[end] ?? '')) end += 1;
       }
+      stretches.push({ id: token.id, start, end });
     }
     addText(text.slice(end), end);
     return stretches;

@@ -22,7 +22,8 @@ interface PaddingOptions {
 }
 
 /** Options of `encodeBatch`. */
-export interface BatchOptions extends Omit<EncodeOptions, 'pair'>, PaddingOptions {}
+export interface BatchOptions
+  extends Omit<EncodeOptions, 'pair' | 'returnOffsetsMapping'>, PaddingOptions {}
 
 /** Texts as tokens. Shape: each [B, T]. */
 export type BatchEncoding = {
@@ -32,7 +33,7 @@ export type BatchEncoding = {
   readonly tokenTypeIds: NDArray<'i32'>;
 };
 
-const { pair: _, ...rowRules } = encodeRules;
+const { pair: _pair, returnOffsetsMapping: _offsets, ...rowRules } = encodeRules;
 const batchRules: OptionRules<BatchOptions> = {
   ...rowRules,
   padding: option.oneOf('longest', 'maxLength', 'none'),

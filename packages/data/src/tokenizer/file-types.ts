@@ -112,8 +112,14 @@ export type PostProcessorConfig =
       readonly type: 'BertProcessing' | 'RobertaProcessing';
       readonly sep: readonly [token: string, id: number];
       readonly cls: readonly [token: string, id: number];
+      readonly trim_offsets: boolean;
+      readonly add_prefix_space: boolean;
     }
-  | { readonly type: 'ByteLevel' }
+  | {
+      readonly type: 'ByteLevel';
+      readonly trim_offsets: boolean;
+      readonly add_prefix_space: boolean;
+    }
   | { readonly type: 'Sequence'; readonly processors: readonly PostProcessorConfig[] };
 
 export type DecoderConfig =

@@ -63,7 +63,7 @@ export function trimEnd(text: string): string {
   return text.slice(0, end);
 }
 
-const ideographs =
+export const ideographs: RegExp =
   /[\u{3400}-\u{4dbf}\u{4e00}-\u{9fff}\u{f900}-\u{faff}\u{20000}-\u{2a6df}\u{2a700}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 
 function bertNormalizer(config: BertNormalizerConfig): Normalizer {

@@ -2,10 +2,12 @@ import { ConfigError } from '@shardwise/core/extend';
 import type { PostProcessorConfig } from './file-types.ts';
 
 /** One or two texts as tokens, with the special tokens around them. */
-interface Processed {
+export interface Processed {
   readonly ids: readonly number[];
   /** 0 for tokens of the first text, 1 for those of the second, as the file says. */
   readonly types: readonly number[];
+  /** For each token the text that it belongs to: 0 or 1. Undefined for special tokens. */
+  readonly sequences: readonly (0 | 1 | undefined)[];
 }
 
 /** Puts special tokens around the tokens of a text or of a pair. */
@@ -26,17 +28,21 @@ export function createPostProcessor(config: PostProcessorConfig | null | undefin
   return (first, second, addSpecialTokens) => {
     const ids: number[] = [];
     const types: number[] = [];
-    const add = (added: readonly number[], type: number): void => {
+    const sequences: (0 | 1 | undefined)[] = [];
+    const add = (added: readonly number[], type: number, sequence: 0 | 1 | undefined): void => {
       for (const id of added) {
         ids.push(id);
         types.push(type);
+        sequences.push(sequence);
       }
     };
     for (const place of second === undefined ? template.single : template.pair) {
-      if ('sequence' in place) add(place.sequence === 'A' ? first : (second ?? []), place.type);
-      else if (addSpecialTokens) add(place.ids, place.type);
+      if ('sequence' in place) {
+        if (place.sequence === 'A') add(first, place.type, 0);
+        else add(second ?? [], place.type, 1);
+      } else if (addSpecialTokens) add(place.ids, place.type, undefined);
     }
-    return { ids, types };
+    return { ids, types, sequences };
   };
 }
 

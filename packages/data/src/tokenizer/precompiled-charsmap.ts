@@ -42,14 +42,21 @@ export class PrecompiledCharsmap {
 
   normalize(text: string): string {
     let result = '';
+    this.forEach(text, (part, replaced) => {
+      result += replaced ?? part;
+    });
+    return result;
+  }
+
+  /** Calls a function with each part of a text and what replaces it. Parts that stay are characters. */
+  forEach(text: string, take: (part: string, replaced: string | undefined) => void): void {
     for (const { segment } of graphemes.segment(text)) {
       const whole = encoder.encode(segment);
       const replaced = whole.length < LONGEST_CLUSTER ? this.#replacement(whole) : undefined;
       if (replaced === undefined) {
-        for (const letter of segment) result += this.#replacement(encoder.encode(letter)) ?? letter;
-      } else result += replaced;
+        for (const letter of segment) take(letter, this.#replacement(encoder.encode(letter)));
+      } else take(segment, replaced);
     }
-    return result;
   }
 
   /** The text for the shortest key with which the bytes begin. Undefined if there is none. */

@@ -6,6 +6,8 @@ import type { BpeConfig, ModelConfig } from './file-types.ts';
 export interface TokenModel {
   /** The ids of the tokens of some words. */
   encode(words: readonly string[]): readonly number[];
+  /** The tokens of a word as they are written. */
+  tokensOf(word: string): readonly string[];
   readonly idOf: ReadonlyMap<string, number>;
 }
 
@@ -15,6 +17,7 @@ export function createTokenModel(config: ModelConfig): TokenModel {
   const { tokens_to_ids: idOf, unk_token_id: unknown } = model;
   return {
     idOf,
+    tokensOf: (word) => model([word]),
     encode: (words) =>
       model([...words]).map((token) => {
         const id = idOf.get(token) ?? unknown;

@@ -163,6 +163,11 @@ const piece = z.union([
   z.object({ SpecialToken: z.object({ id: token, type_id: id.default(0) }) }),
 ]);
 const tokenAndId = z.tuple([token, id]);
+/** Whether blanks are left out of the places of tokens. */
+const offsetKeys = {
+  trim_offsets: z.boolean().default(true),
+  add_prefix_space: z.boolean().default(true),
+};
 
 const postProcessor: z.ZodType<PostProcessorConfig> = z.discriminatedUnion('type', [
   z.object({
@@ -175,8 +180,9 @@ const postProcessor: z.ZodType<PostProcessorConfig> = z.discriminatedUnion('type
     type: z.enum(['BertProcessing', 'RobertaProcessing']),
     sep: tokenAndId,
     cls: tokenAndId,
+    ...offsetKeys,
   }),
-  z.object({ type: z.literal('ByteLevel') }),
+  z.object({ type: z.literal('ByteLevel'), ...offsetKeys }),
   z.object({
     type: z.literal('Sequence'),
     processors: z.array(z.lazy(() => postProcessor)).max(64),

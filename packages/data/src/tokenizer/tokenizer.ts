@@ -1,5 +1,6 @@
 import { checkOptions, DataError, option, type OptionRules } from '@shardwise/core/extend';
 import { AddedTokens, type Stretch } from './added-tokens.ts';
+import type { Offsets } from './aligned-text.ts';
 import {
   type BatchEncoding,
   type BatchOptions,
@@ -10,10 +11,11 @@ import { ChatTemplates, type ChatMessage, type ChatOptions } from './chat-templa
 import { type EncodeOptions, encodeRules, type Encoding } from './encoding.ts';
 import { createDecoder, type Decoder } from './decoders.ts';
 import { createNormalizer, type Normalizer } from './normalizers.ts';
-import { createPostProcessor, type PostProcessor } from './post-processor.ts';
+import { createPostProcessor, type PostProcessor, type Processed } from './post-processor.ts';
 import { createPreTokenizer, type PreTokenizer } from './pre-tokenizers.ts';
 import { TextStream } from './text-stream.ts';
 import { createTokenModel, type TokenModel } from './token-model.ts';
+import { createTokenPlaces, createTrimOffsets } from './token-places.ts';
 import {
   parseTokenizerConfig,
   type SpecialTokens,
@@ -59,6 +61,8 @@ export class Tokenizer {
   readonly #normalize: Normalizer;
   readonly #preTokenize: PreTokenizer;
   readonly #postProcess: PostProcessor;
+  readonly #placesOf: ReturnType<typeof createTokenPlaces>;
+  readonly #trim: ReturnType<typeof createTrimOffsets>;
   readonly #decode: Decoder;
   readonly #rawAdded: AddedTokens;
   readonly #normalizedAdded: AddedTokens;
@@ -66,12 +70,16 @@ export class Tokenizer {
   readonly #idOf: ReadonlyMap<string, number>;
   readonly #config: TokenizerConfig;
   readonly #chat: ChatTemplates;
+  readonly #json: unknown;
+  readonly #files: TokenizerFiles;
   /** The ids of special tokens, such as those of padding and of the end of a text. */
   readonly specialIds: ReadonlySet<number>;
 
   private constructor(json: unknown, files: TokenizerFiles) {
     checkOptions('a tokenizer', files, filesRules);
     const { name = 'tokenizer.json' } = files;
+    this.#json = json;
+    this.#files = files;
     const file = parseTokenizerFile(json, name);
     this.#model = createTokenModel(file.model);
     this.#normalize = createNormalizer(file.normalizer);
@@ -92,6 +100,9 @@ export class Tokenizer {
     );
     this.#rawAdded = new AddedTokens(raw ?? []);
     this.#normalizedAdded = new AddedTokens(normalized ?? []);
+    const [rawAdded, normalizedAdded] = [this.#rawAdded, this.#normalizedAdded];
+    this.#placesOf = createTokenPlaces(file, { model: this.#model, rawAdded, normalizedAdded });
+    this.#trim = createTrimOffsets(file.post_processor);
 
     this.#config = parseTokenizerConfig(files.config, files.specialTokensMap, name);
     const special = file.added_tokens.filter((token) => token.special).map(({ id }) => id);
@@ -106,6 +117,26 @@ export class Tokenizer {
    */
   static fromJson(json: unknown, files: TokenizerFiles = {}): Tokenizer {
     return new Tokenizer(json, files);
+  }
+
+  /**
+   * The contents of the files that the tokenizer was made of, by the names that transformers gives them. In Node,
+   * `saveTokenizer` of `@shardwise/data/node` writes them into a folder.
+   */
+  files(): Readonly<Record<string, string>> {
+    const { config, specialTokensMap, chatTemplate } = this.#files;
+    const jsons = {
+      'tokenizer.json': this.#json,
+      'tokenizer_config.json': config,
+      'special_tokens_map.json': specialTokensMap,
+    };
+    const texts = Object.entries(jsons)
+      .filter(([, json]) => json !== undefined)
+      .map(([name, json]) => [name, `${JSON.stringify(json, null, 2)}\n`] as const);
+    return {
+      ...Object.fromEntries(texts),
+      ...(chatTemplate === undefined ? {} : { 'chat_template.jinja': chatTemplate }),
+    };
   }
 
   /** The number of tokens, added ones included. */
@@ -147,16 +178,28 @@ export class Tokenizer {
   /** The tokens of a text. Throws ConfigError if `maxLength` has no place for a pair's special tokens. */
   encode(text: string, options: EncodeOptions = {}): Encoding {
     checkOptions('encode', options, encodeRules);
-    const { pair, addSpecialTokens = true, maxLength, truncationSide = 'right' } = options;
-    let first = this.#idsOf(text);
-    let second = pair === undefined ? undefined : this.#idsOf(pair);
-    if (maxLength !== undefined) {
-      const empty = second === undefined ? undefined : [];
-      const special = this.#postProcess([], empty, addSpecialTokens).ids.length;
-      [first, second] = truncate(first, second, { maxLength, special, side: truncationSide });
+    const { pair, addSpecialTokens = true, returnOffsetsMapping = false } = options;
+    const first = this.#idsOf(text);
+    const second = pair === undefined ? undefined : this.#idsOf(pair);
+    if (returnOffsetsMapping) {
+      const placed = this.#placesOf(text, first);
+      const other = second === undefined ? undefined : this.#placesOf(pair ?? '', second);
+      const texts = this.#truncated(placed, other, options).map((tokens = []) =>
+        this.#trim(tokens),
+      );
+      const [ids = [], idsOfPair] = texts.map((tokens) => tokens.map(({ id }) => id));
+      const processed = this.#postProcess(ids, idsOfPair, addSpecialTokens);
+      const taken = [0, 0];
+      const offsetMapping = processed.sequences.map((sequence): Offsets => {
+        if (sequence === undefined) return [0, 0];
+        const index = taken[sequence] ?? 0;
+        taken[sequence] = index + 1;
+        return texts[sequence]?.[index]?.offsets ?? [0, 0];
+      });
+      return { ...encodingOf(processed), offsetMapping, sequenceIds: processed.sequences };
     }
-    const { ids, types } = this.#postProcess(first, second, addSpecialTokens);
-    return { inputIds: ids, attentionMask: ids.map(() => 1), tokenTypeIds: types };
+    const texts = this.#truncated(first, second, options);
+    return encodingOf(this.#postProcess(texts[0], texts[1], addSpecialTokens));
   }
 
   /**
@@ -210,6 +253,18 @@ export class Tokenizer {
     return this.#chat.render(messages, options);
   }
 
+  /** Cuts tokens to the length that is asked for. Without a pair, there is one list. */
+  #truncated<Token>(
+    first: readonly Token[],
+    second: readonly Token[] | undefined,
+    { addSpecialTokens = true, maxLength, truncationSide: side = 'right' }: EncodeOptions,
+  ): readonly [readonly Token[], (readonly Token[])?] {
+    if (maxLength === undefined) return second === undefined ? [first] : [first, second];
+    const empty = second === undefined ? undefined : [];
+    const special = this.#postProcess([], empty, addSpecialTokens).ids.length;
+    return truncate(first, second, { maxLength, special, side });
+  }
+
   #idsOf(text: string): readonly number[] {
     // A half of a surrogate pair is no character. Rust, and UTF-8, have U+FFFD in its place.
     return this.#rawAdded.split(text.toWellFormed(), true).flatMap((stretch) => {
@@ -233,6 +288,10 @@ export class Tokenizer {
     });
     return Object.fromEntries(known);
   }
+}
+
+function encodingOf({ ids, types }: Processed): Encoding {
+  return { inputIds: ids, attentionMask: ids.map(() => 1), tokenTypeIds: types };
 }
 
 function noId(id: number | bigint): DataError {

@@ -2,8 +2,6 @@ import { ConfigError } from '@shardwise/core/extend';
 
 export type TruncationSide = 'left' | 'right';
 
-type Ids = readonly number[];
-
 interface Limits {
   readonly maxLength: number;
   readonly special: number;
@@ -14,11 +12,11 @@ interface Limits {
  * Shortens a text or a pair to at most `maxLength` tokens, of which `special` are special ones. Of a pair, the longer text loses
  * tokens until both have the same length (`longest_first` of transformers). Throws ConfigError if there are more special tokens.
  */
-export function truncate(
-  first: Ids,
-  second: Ids | undefined,
+export function truncate<Token>(
+  first: readonly Token[],
+  second: readonly Token[] | undefined,
   { maxLength, special, side }: Limits,
-): readonly [Ids, Ids | undefined] {
+): readonly [readonly Token[], (readonly Token[])?] {
   const room = maxLength - special;
   if (room < 0) {
     throw new ConfigError(
@@ -30,13 +28,13 @@ export function truncate(
       { maxLength, special },
     );
   }
-  const cut = (ids: Ids, length: number): Ids =>
+  const cut = (ids: readonly Token[], length: number): readonly Token[] =>
     ids.length <= length
       ? ids
       : side === 'right'
         ? ids.slice(0, length)
         : ids.slice(ids.length - length);
-  if (second === undefined) return [cut(first, room), undefined];
+  if (second === undefined) return [cut(first, room)];
   if (first.length + second.length <= room) return [first, second];
   const half = Math.floor(room / 2);
   // A text that takes at most half of the room stays whole.

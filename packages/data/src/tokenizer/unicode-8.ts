@@ -37,6 +37,9 @@ export const nonspacingMarks: RegExp = new RegExp(
   'gv',
 );
 
+/** Marks that the Rust library does not know, and so does not put into the order of marks. */
+export const laterMarks: RegExp = new RegExp(`[${ranges(LATER_MARKS)}]`, 'v');
+
 /** The source of a class of characters: punctuation, and in ASCII symbols, too. */
 export const punctuation: string = `[[\\p{P}\\u{166d}${ASCII_PUNCTUATION}]--[${ranges(LATER_PUNCTUATION)}]]`;
 

@@ -66,9 +66,9 @@ export function requireEncoderCall(
   checkOptions(`${model}.forward`, call, callRules);
   if (call.cache !== undefined) {
     throw new ConfigError({
-      asked: `${model} with a cache`,
+      asked: `${model} with a cache, as generate() and streamTokens() use it`,
       found: 'an encoder, in which each token sees the later ones, too',
-      todo: 'Leave the cache out',
+      todo: 'Give these functions a decoder, such as a Llama, or leave the cache out',
     });
   }
   if (length <= places) return;

@@ -20,7 +20,7 @@ import { eosOf, evaluating, settingsOf, streamTokens } from './stream-tokens.ts'
  * so each token costs a pass over its row there. Throws ConfigError for prompts that are empty or longer than the
  * context, and for options that are out of range or have no effect.
  *
- *     const [tokens] = await generate(model, [tokenizer.encode('Once upon')], { maxNewTokens: 64 });
+ *     const [tokens] = await generate(model, [tokenizer.encode('Once upon').inputIds], { maxNewTokens: 64 });
  */
 export async function generate(
   model: GeneratingModel,
@@ -31,6 +31,7 @@ export async function generate(
   const { numBeams = 1, lengthPenalty, ...streamed } = options;
   if (numBeams > 1) return searchBeams(model, prompts, options);
   if (lengthPenalty !== undefined) throw withoutBeams(lengthPenalty);
+  checkPrompts(prompts, streamed.maxNewTokens, factsOf(model));
   const rows = prompts.map((prompt) => [...prompt]);
   for await (const tokens of streamTokens(model, prompts, streamed)) {
     for (const [row, token] of tokens.entries()) if (token !== null) rows[row]?.push(token);

@@ -60,10 +60,11 @@ export function factsOf(model: GeneratingModel): ModelFacts {
   };
 }
 
-function moduleOf({ module }: { readonly module: Module }): PretrainedModel {
+function moduleOf(model: { readonly module?: Module }): PretrainedModel {
+  const { module } = model;
   if (module instanceof PretrainedModel) return module;
   throw new ConfigError({
-    asked: `generate with ${describeValue(module)}`,
+    asked: `generate with ${describeValue(module ?? model)}`,
     found: 'no model of @shardwise/models',
     todo: 'Give a PretrainedModel, or what parallelize() made of one',
   });

@@ -1,4 +1,10 @@
-import { ConfigError, Generator, option, type OptionRules } from '@shardwise/core/extend';
+import {
+  ConfigError,
+  describeValue,
+  Generator,
+  option,
+  type OptionRules,
+} from '@shardwise/core/extend';
 import type { ModelFacts } from './generating-model.ts';
 
 /** Options of `generate` and `streamTokens`. The names and defaults are those of transformers. */
@@ -55,14 +61,22 @@ export const generateRules: OptionRules<GenerateOptions> = {
   lengthPenalty: option.number,
 };
 
+const ENCODE = 'Give rows of tokens: [tokenizer.encode(text).inputIds]';
+
 /** Throws ConfigError for prompts that the model cannot continue. */
 export function checkPrompts(
   prompts: readonly (readonly number[])[],
   maxNewTokens: number,
   { vocabSize, contextLength }: ModelFacts,
 ): void {
+  if (!Array.isArray(prompts)) {
+    throw promptError(`${describeValue(prompts)} in the place of rows`, ENCODE);
+  }
   if (prompts.length === 0) throw promptError('no prompts', 'Give at least one row of tokens');
   for (const [row, prompt] of prompts.entries()) {
+    if (!Array.isArray(prompt)) {
+      throw promptError(`row ${row} is ${describeValue(prompt)}`, ENCODE, { row });
+    }
     if (prompt.length === 0) {
       throw promptError(`row ${row} has no tokens`, 'Begin it with a token such as bos', { row });
     }

@@ -5,6 +5,7 @@ import {
   full,
   functional,
   ShapeError,
+  stack,
   type Tensor,
 } from '@shardwise/core/extend';
 import type {
@@ -12,7 +13,7 @@ import type {
   CachedAttentionOptions,
   ForwardCall,
 } from '../model/forward-call.ts';
-import { documentStarts } from './positions.ts';
+import { documentBounds } from './positions.ts';
 
 /**
  * The attention of all models. It goes through the cache if the call has one. A query that sees no key gets zeros.
@@ -44,51 +45,64 @@ export function attendTo(
   value: Tensor,
   options: CachedAttentionOptions,
 ): Tensor {
-  const { scale, dropout = 0, softcap, causal = true } = options;
-  const visible = visibleKeys(query, key, options);
-  if (softcap !== undefined) return cappedAttention(query, key, value, softcap, visible, options);
+  const { scale, dropout = 0, softcap, attentionMask, documents } = options;
+  requireMasks(key, attentionMask, documents);
+  const [, , queries = 0] = query.shape;
+  const [, , keys = 0] = key.shape;
+  const limits: Limits = {
+    causal: (options.causal ?? true) && queries === keys,
+    keyRanges: keyRanges(queries, keys, options),
+    mask: attentionMask?.ne(0).reshape([attentionMask.shape[0] ?? 0, 1, 1, keys]) ?? null,
+  };
+  if (softcap !== undefined) return cappedAttention(query, key, value, softcap, limits, options);
+  const { causal, keyRanges: ranges, mask } = limits;
   return functional.scaledDotProductAttention(query, key, value, {
-    causal: causal && query.shape[2] === key.shape[2],
-    ...(visible === null ? {} : { mask: visible }),
+    causal,
+    ...(ranges === null ? {} : { keyRanges: ranges }),
+    ...(mask === null ? {} : { mask }),
     ...(scale === undefined ? {} : { scale }),
     dropout,
   });
 }
 
-/**
- * What a query sees of the keys, beside the causal mask of as many queries as keys. Null: all.
- * Shape: -> bool, which broadcasts to [B, 1, T, S].
- */
-function visibleKeys(
-  query: Tensor,
-  key: Tensor,
-  { causal = true, window, attentionMask, documents, softcap }: CachedAttentionOptions,
-): Tensor | null {
-  const [, , queries = 0] = query.shape;
-  const [, , keys = 0] = key.shape;
-  requireMasks(key, attentionMask, documents);
-  const parts: Tensor[] = [];
-  // Places of queries and keys among the keys, as a column and a row.
-  const own = arange(keys - queries, keys).reshape([queries, 1]);
-  const others = arange(keys).reshape([1, keys]);
-  const needsCausal = causal && (queries !== keys || softcap !== undefined) && queries > 1;
-  if (needsCausal) parts.push(others.le(own));
-  if (window !== undefined && keys > window) parts.push(others.gt(own.sub(window)));
-  if (documents !== undefined) parts.push(ofSameDocument(documents, causal));
-  if (attentionMask !== undefined) {
-    parts.push(attentionMask.ne(0).reshape([attentionMask.shape[0] ?? 0, 1, 1, keys]));
-  }
-  const [first, ...rest] = parts;
-  return first === undefined ? null : rest.reduce((all, each) => all.logicalAnd(each), first);
+/** Which keys queries see, as scaledDotProductAttention takes it. Null: all. */
+interface Limits {
+  readonly causal: boolean;
+  /** Shape: i32 [B or 1, T, 2]. */
+  readonly keyRanges: Tensor | null;
+  /** Shape: bool [B, 1, 1, S]. */
+  readonly mask: Tensor | null;
 }
 
-/** Shape: documents [B, T] -> bool [B, 1, T, T]. */
-function ofSameDocument(documents: Tensor, causal: boolean): Tensor {
-  const [rows = 0, length = 0] = documents.shape;
-  const starts = documentStarts(documents);
-  const column = starts.reshape([rows, 1, length, 1]);
-  if (causal) return arange(length).reshape([1, 1, 1, length]).ge(column);
-  return column.eq(starts.reshape([rows, 1, 1, length]));
+/**
+ * The first key that each query sees, and one more than the last, by its document, its window and its place. Null if it
+ * sees all, or all but those behind its place that causal attention of as many queries as keys hides anyway.
+ */
+function keyRanges(
+  queries: number,
+  keys: number,
+  { causal = true, window, documents }: CachedAttentionOptions,
+): Tensor | null {
+  const own = arange(keys - queries, keys).reshape([1, queries]);
+  const bounds = documents && documentBounds(documents);
+  const firsts = [
+    ...(window !== undefined && keys > window ? [own.sub(window - 1)] : []),
+    ...(bounds ? [bounds.starts] : []),
+  ];
+  const ends = [
+    ...(causal && queries !== keys && queries > 1 ? [own.add(1)] : []),
+    ...(bounds && !causal ? [bounds.ends] : []),
+  ];
+  if (firsts.length + ends.length === 0) return null;
+  const same = (key: number): Tensor => full([1, queries], key, 'i32');
+  const first = firsts.reduce((a, b) => a.maximum(b), same(0));
+  // Ranges may end behind the last key.
+  const end = ends.reduce((a, b) => a.minimum(b), same(2 ** 31 - 1));
+  const items = documents?.shape[0] ?? 1;
+  return stack(
+    [first, end].map((bound) => bound.expand([items, queries])),
+    2,
+  );
 }
 
 /**
@@ -122,17 +136,17 @@ function requireMasks(
   );
 }
 
-/** Attention with bounded scores, as Gemma 2 has it. Shape: visible bool, broadcasts to [B, 1, T, S]. */
+/** Attention with bounded scores, as Gemma 2 has it. It keeps the scores. */
 function cappedAttention(
   query: Tensor,
   key: Tensor,
   value: Tensor,
   softcap: number,
-  visible: Tensor | null,
+  limits: Limits,
   { scale, dropout = 0 }: CachedAttentionOptions,
 ): Tensor {
   const [batch = 0, heads = 0, length = 0, width = 0] = query.shape;
-  const [, groups = 0] = key.shape;
+  const [, groups = 0, keys = 0] = key.shape;
   // The query heads that share a head of keys become rows of one product.
   const grouped = query.reshape([batch, groups, (heads / groups) * length, width]);
   const products = grouped.matmul(key, { transposeB: true });
@@ -143,6 +157,7 @@ function cappedAttention(
     .reshape([batch, heads, length, -1]);
   // Scores are bounded, so this number hides keys in every dtype. Minus infinity would make NaN of a query that sees none.
   const hidden = full([], -6e4, scores.dtype);
+  const visible = visibleKeys(limits, length, keys);
   const weights =
     visible === null
       ? scores.softmax()
@@ -150,6 +165,23 @@ function cappedAttention(
   const kept = dropout > 0 ? functional.dropout(weights, dropout) : weights;
   const result = kept.reshape([batch, groups, (heads / groups) * length, -1]).matmul(value);
   return result.reshape([batch, heads, length, -1]);
+}
+
+/** Shape: -> bool, which broadcasts to [B, 1, T, S]. Null: all keys. */
+function visibleKeys(
+  { causal, keyRanges: ranges, mask }: Limits,
+  queries: number,
+  keys: number,
+): Tensor | null {
+  const parts = mask === null ? [] : [mask];
+  const places = arange(keys).reshape([1, 1, 1, keys]);
+  if (causal) parts.push(places.le(arange(queries).reshape([1, 1, queries, 1])));
+  if (ranges !== null) {
+    const [first, end] = [0, 1].map((bound) => ranges.slice(2, bound, bound + 1).unsqueeze(1));
+    if (first !== undefined && end !== undefined) parts.push(places.ge(first), places.lt(end));
+  }
+  const [whole, ...rest] = parts;
+  return whole === undefined ? null : rest.reduce((all, part) => all.logicalAnd(part), whole);
 }
 
 /** Splits features into heads. Shape: x [B, T, H * D] -> [B, H, T, D]. */

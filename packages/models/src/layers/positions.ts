@@ -13,7 +13,7 @@ export function positionsOf(
   if (cache !== undefined) throw withoutPositions();
   const [, length = 0] = inputIds.shape;
   const places = arange(length).reshape([1, length]);
-  return documents === undefined ? places : places.sub(documentStarts(documents));
+  return documents === undefined ? places : places.sub(documentBounds(documents).starts);
 }
 
 /** Whether a token is the first one of its document. Shape: documents i32 [B, T] -> bool [B, T]. */
@@ -23,16 +23,24 @@ export function isDocumentStart(documents: Tensor): Tensor {
   return concat([full([rows, 1], 1, 'bool'), isOther], 1);
 }
 
-/** The place in its row of the first token of each token's document. Shape: documents i32 [B, T] -> i32 [B, T]. */
-export function documentStarts(documents: Tensor): Tensor {
+/**
+ * The place in its row of the first token of each token's document, and of the token behind its last one.
+ * Shape: documents i32 [B, T] -> starts, ends i32 [B, T].
+ */
+export function documentBounds(documents: Tensor): {
+  readonly starts: Tensor;
+  readonly ends: Tensor;
+} {
   const { shape } = documents;
   const [, length = 0] = shape;
-  const starts = isDocumentStart(documents);
+  const isStart = isDocumentStart(documents);
   const places = arange(length).reshape([1, length]).expand(shape);
-  // The number of each token's document in its row, and a table of where these begin.
-  const numbers = starts.to('i32').cumsum(1).sub(1);
-  const table = zeros(shape, 'i32').scatterAdd(1, numbers, starts.where(places, 0));
-  return table.gather(1, numbers);
+  // The number of each token's document in its row, and what is summed for each number.
+  const numbers = isStart.to('i32').cumsum(1).sub(1);
+  const sums = (of: Tensor): Tensor =>
+    zeros(shape, 'i32').scatterAdd(1, numbers, of).gather(1, numbers);
+  const starts = sums(isStart.where(places, 0));
+  return { starts, ends: starts.add(sums(full(shape, 1, 'i32'))) };
 }
 
 function withoutPositions(): ConfigError {

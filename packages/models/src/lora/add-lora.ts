@@ -13,8 +13,8 @@ import { LoraLinear } from './lora-linear.ts';
 import { type LoraOptions, loraRules, type LoraSettings } from './lora-options.ts';
 import { initialParts, type LoraParts } from './lora-parts.ts';
 import { LoraQuantizedLinear } from './lora-quantized-linear.ts';
-import { QuantizedLinear } from './quantized-linear.ts';
-import { replaceModules } from './replace-modules.ts';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
+import { replaceModules } from '../quantized/replace-modules.ts';
 import { isNamed, targetLayers } from './target-layers.ts';
 
 /**

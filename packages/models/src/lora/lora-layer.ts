@@ -15,7 +15,7 @@ import {
 } from '@shardwise/core/extend';
 import type { AdaptedProduct, SharedProduct } from '@shardwise/strategies';
 import { Conv1D } from '../layers/conv1d.ts';
-import { QuantizedLinear } from './quantized-linear.ts';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import type { LowRankFactor } from './low-rank-factor.ts';
 import { type LoraSettings, scalingOf } from './lora-options.ts';
 

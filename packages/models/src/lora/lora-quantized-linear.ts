@@ -1,6 +1,6 @@
 import type { Parameter, Tensor } from '@shardwise/core/extend';
 import type { SharedProduct } from '@shardwise/strategies';
-import { QuantizedLinear } from './quantized-linear.ts';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import { adaptedProduct, type LoraLayer, type MergedUpdate } from './lora-layer.ts';
 import { adapterName, type LoraParts } from './lora-parts.ts';
 import type { LoraSettings } from './lora-options.ts';

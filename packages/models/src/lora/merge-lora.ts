@@ -12,7 +12,7 @@ import {
 } from '@shardwise/core/extend';
 import { requireApart } from './add-lora.ts';
 import { type LoraLayer, loraLayers, updateOf } from './lora-layer.ts';
-import { replaceModules } from './replace-modules.ts';
+import { replaceModules } from '../quantized/replace-modules.ts';
 
 type Change = (layer: LoraLayer, weight: Parameter) => void;
 

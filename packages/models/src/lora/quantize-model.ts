@@ -8,8 +8,8 @@ import {
 } from '@shardwise/core/extend';
 import { requireApart } from './add-lora.ts';
 import { type AdaptableLayer, rowsOf } from './lora-layer.ts';
-import { QuantizedLinear, quantizeWeight } from './quantized-linear.ts';
-import { replaceModules } from './replace-modules.ts';
+import { QuantizedLinear, quantizeWeight } from '../quantized/quantized-linear.ts';
+import { replaceModules } from '../quantized/replace-modules.ts';
 import { targetLayers } from './target-layers.ts';
 
 /** Options of `quantizeModel`. */

@@ -7,6 +7,7 @@ import {
   type OptionRules,
   type Tensor,
 } from '@shardwise/core/extend';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import type { ForwardCall } from './forward-call.ts';
 import {
   completeConfig,
@@ -93,6 +94,11 @@ export abstract class PretrainedModel<
     return 0;
   }
 
+  /** The name here of a tensor of another library's files. Default: the same. */
+  nameOfStored(name: string): string {
+    return name;
+  }
+
   /** The parameters that files have in parts. Default: none. */
   stackedTensors(): readonly StackedTensor[] {
     return [];
@@ -112,6 +118,7 @@ function weightsPerToken(module: Module): number {
     return (all * (gate.k ?? 0)) / (experts.up.shape[0] ?? 1);
   }
   if (module instanceof Embedding) return 0;
+  if (module instanceof QuantizedLinear) return module.outFeatures * module.inFeatures;
   const matrices = module.ownParameters().filter(([, { ndim }]) => ndim === 2);
   return matrices.reduce((sum, [, { numel }]) => sum + numel, 0);
 }

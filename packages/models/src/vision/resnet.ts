@@ -24,6 +24,7 @@ import type { ConfigFormat, PretrainedConfig } from '../model/config-format.ts';
 import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-model.ts';
 import { StateModule } from '../model/state-module.ts';
 import { conv2d, type ImageCall, requireImages } from './image-model.ts';
+import { nameOfTorchvision } from './torchvision-names.ts';
 
 // Residual networks (He et al. 2016), with the stride of a bottleneck in its 3 x 3 convolution (torchvision's version 1.5).
 // Letters: B batch, K colours, H x W pixels, C channels, L labels.
@@ -250,6 +251,10 @@ export class ResNetModel extends PretrainedModel<ResNetConfig> {
     return this.encoder.forward(this.embedder.forward(images));
   }
 
+  override nameOfStored(name: string): string {
+    return nameOfTorchvision(name);
+  }
+
   override division(): ModelDivision {
     const layers = 'encoder.stages.*.layers.*';
     return { stages: [layers], units: [layers] };
@@ -302,6 +307,10 @@ export class ResNetForImageClassification extends Classifier<ResNetConfig> {
     const means = this.resnet.forward(images, call).mean([2, 3]);
     const logits = this.classifier[1].forward(means);
     return labels === undefined ? logits : classificationLoss(this.config, logits, labels);
+  }
+
+  override nameOfStored(name: string): string {
+    return nameOfTorchvision(name);
   }
 
   override division(): ModelDivision {

@@ -15,16 +15,17 @@ import { architectures } from '../architectures.ts';
 import { type Architecture, type BuildOptions, modelFromConfig } from '../model/architecture.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 import type { PretrainedModel } from '../model/pretrained-model.ts';
-import { isGguf, openWeights } from './find-weights.ts';
+import { keepBlocks, withoutBlocks } from './blocked-model.ts';
+import { isGguf } from './find-weights.ts';
 import { ggufConfig } from './gguf/gguf-config.ts';
-import { readGguf } from './gguf/gguf-file.ts';
+import { type GgufSource, ggufSource } from './gguf/gguf-source.ts';
 import {
   loadPretrained,
   type LoadPretrainedOptions,
   loadPretrainedRules,
+  openWeightsOf,
 } from './load-pretrained.ts';
 import { renameFor } from './rename-tensors.ts';
-import { stackedSource } from './stacked-source.ts';
 
 const CONFIG_NAME = 'config.json';
 
@@ -33,6 +34,11 @@ export interface FromPretrainedOptions
   extends LoadPretrainedOptions, Pick<BuildOptions, 'generator' | 'ignoredKeys'> {
   /** The classes among which the config chooses. Default: those of this package. */
   readonly architectures?: readonly Architecture[];
+  /**
+   * Whether linear layers keep the weights that a GGUF file has in blocks of few bits, as they are and frozen. Each pass
+   * makes them anew, as those of `quantizeModel`. Default: false, and all numbers become f32.
+   */
+  readonly quantized?: boolean;
   /** Changes of the config, with the keys of config.json, such as `{ attention_dropout: 0.1 }`. Default: none. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
@@ -55,6 +61,7 @@ const rules: OptionRules<FromPretrainedOptions> = {
   generator: option.object('a Generator'),
   ignoredKeys: option.listOf(option.nonEmptyText),
   architectures: option.listOf(option.object<Architecture>('an architecture()')),
+  quantized: option.flag,
   config: option.object('keys of config.json'),
 };
 
@@ -88,16 +95,20 @@ export async function fromPretrained(
     config,
     generator,
     ignoredKeys,
+    quantized = false,
     strategy,
     ...load
   } = { strategy: undefined, ...options };
   const json = { ...(await readConfig(folder, load.file)), ...config };
-  const build = (initialValues: 'random' | 'zeros'): PretrainedModel =>
-    modelFromConfig(json, known, {
+  const blocks = quantized ? await openBlocks(folder, load.file) : null;
+  const build = (initialValues: 'random' | 'zeros'): PretrainedModel => {
+    const model = modelFromConfig(json, known, {
       initialValues,
       ...(generator === undefined ? {} : { generator }),
       ...(ignoredKeys === undefined ? {} : { ignoredKeys }),
     });
+    return blocks === null ? model : keepBlocks(model, blocks);
+  };
   const values = (await isComplete(folder, build, load)) ? 'zeros' : 'random';
   if (strategy === undefined) {
     const model = build(values);
@@ -112,6 +123,12 @@ export async function fromPretrained(
   >(model, strategy);
   await loadPretrained(model, folder, load);
   return parallel;
+}
+
+/** Opens a file whose blocks a model is to keep. Throws ConfigError for a file of another format. */
+async function openBlocks(folder: ModelFolder, file: string | undefined): Promise<GgufSource> {
+  if (file !== undefined && isGguf(file)) return ggufSource(folder, file);
+  throw withoutBlocks(folder.place);
 }
 
 function isParallel(
@@ -130,7 +147,7 @@ async function isComplete(
     (_, { shape }) => ({ bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 }),
     () => build('zeros'),
   );
-  const source = stackedSource(await openWeights(folder, file), sample);
+  const source = await openWeightsOf(sample, folder, file);
   const kept = tensorsToKeep(source, sample, {
     rounds: true,
     rename: renameFor(source, sample, rename),
@@ -142,7 +159,7 @@ async function readConfig(
   folder: ModelFolder,
   file: string | undefined,
 ): Promise<Record<string, unknown>> {
-  if (file !== undefined && isGguf(file)) return ggufConfig(await readGguf(folder, file));
+  if (file !== undefined && isGguf(file)) return ggufConfig(folder, file);
   const refuse = (found: string, cause?: unknown): CheckpointError =>
     new CheckpointError(
       {

@@ -8,8 +8,11 @@ import {
   Module,
   option,
   type OptionRules,
+  type TensorSource,
 } from '@shardwise/core/extend';
-import { openWeights } from './find-weights.ts';
+import { namesOfBlocks } from './blocked-model.ts';
+import { isGguf, openWeights } from './find-weights.ts';
+import { ggufSource } from './gguf/gguf-source.ts';
 import { renameFor } from './rename-tensors.ts';
 import { stackedSource } from './stacked-source.ts';
 
@@ -45,10 +48,23 @@ export async function loadPretrained(
   checkOptions('loadPretrained', options, loadPretrainedRules);
   const { file, rename = (name) => name, ...loadOptions } = options;
   const module = model instanceof Module ? model : model.module;
-  const source = stackedSource(await openWeights(folder, file), module);
+  const source = await openWeightsOf(module, folder, file);
   return loadTensors(source, module, {
     rounds: true,
     ...loadOptions,
     rename: renameFor(source, module, rename),
   });
+}
+
+/** Opens the weights of a folder in the form in which a model keeps them: stacked, and in the blocks of the file. */
+export async function openWeightsOf(
+  model: Module,
+  folder: ModelFolder,
+  file: string | undefined,
+): Promise<TensorSource> {
+  const names = namesOfBlocks(model);
+  if (names.size > 0 && file !== undefined && isGguf(file)) {
+    return (await ggufSource(folder, file)).withBytes(names);
+  }
+  return stackedSource(await openWeights(folder, file), model);
 }

@@ -6,12 +6,17 @@ type Rename = (name: string) => string | null;
 /**
  * Returns how tensors of a file are called in a model, after the names that the user gives. Files of the model without
  * its head lack the prefix of the base model, and the base model itself lacks it where files of a model with a head have
- * it. Tensors that older files have although they are computed from the config are dropped.
+ * it. Names of another library that the model knows become its own. Tensors that older files have although they are
+ * computed from the config are dropped.
  */
 export function renameFor(source: TensorSource, model: Module, own: Rename): Rename {
-  const byPrefix = renameByPrefix(source, model, own);
-  return (name) => {
+  const inModel: Rename = (name) => {
     const given = own(name);
+    return given !== null && model instanceof PretrainedModel ? model.nameOfStored(given) : given;
+  };
+  const byPrefix = renameByPrefix(source, model, inModel);
+  return (name) => {
+    const given = inModel(name);
     if (given === null || isComputed(source, name, given)) return null;
     return byPrefix(given);
   };

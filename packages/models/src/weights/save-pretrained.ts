@@ -4,6 +4,7 @@ import {
   checkOptions,
   type Chunk,
   commonRuns,
+  ConfigError,
   type DType,
   dtypes,
   type HeldChunk,
@@ -17,6 +18,7 @@ import {
 } from '@shardwise/core/extend';
 import { syncDirectory, writeAt } from '@shardwise/core/node';
 import { z } from 'zod';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import { PretrainedModel } from '../model/pretrained-model.ts';
 import { type HeldTensors, heldTensors } from './held-tensors.ts';
 import type { LoadableModel } from './load-pretrained.ts';
@@ -37,7 +39,12 @@ const rules: OptionRules<SavePretrainedOptions> = {
   dtype: option.oneOf('f32', 'bf16', 'f16'),
 };
 
-const pathRules: OptionRules<{ readonly path: string }> = {
+const saveRules: OptionRules<{ readonly model: LoadableModel; readonly path: string }> = {
+  model: option.required({
+    fits: (value): value is LoadableModel =>
+      value instanceof Module || (value instanceof Object && 'module' in value),
+    expected: 'a model, or what parallelize() made of one',
+  }),
   path: option.required(option.nonEmptyText),
 };
 
@@ -61,18 +68,19 @@ const chunkSchema = z.object({
  * Saves a model to a folder that Python's `transformers` opens: safetensors files, an index if there are several, and
  * config.json. It works with any strategy, and is a collective of all ranks of the mesh, which must have the folder in
  * common. Each rank writes parts that it has; no rank collects the model. The files are the same byte for byte,
- * whatever the strategy and the number of ranks are. Weights that were there before are replaced. Throws
- * CheckpointError on all ranks if one of them fails.
+ * whatever the strategy and the number of ranks are. Weights that were there before are replaced. Throws ConfigError
+ * for a model with weights in blocks of few bits, and CheckpointError on all ranks if one of them fails.
  */
 export async function savePretrained(
   model: LoadableModel,
   path: string,
   options: SavePretrainedOptions = {},
 ): Promise<void> {
-  checkOptions('savePretrained', { path }, pathRules);
+  checkOptions('savePretrained', { model, path }, saveRules);
   checkOptions('savePretrained', options, rules);
   const { maxShardBytes = MAX_SHARD_BYTES, dtype } = options;
   const module = model instanceof Module ? model : model.module;
+  requireNumbers(module, path);
   const shared = { asked: `to save a model to ${path}`, todo: 'See to the cause, and save again' };
   const rank = rankInMesh();
   let own: HeldTensors = { tensors: [], chunks: [] };
@@ -100,6 +108,20 @@ export async function savePretrained(
     if (rank === 0) await publish(path, shards, index, configOf(module, own.tensors));
     return null;
   });
+}
+
+/** Throws ConfigError for weights in blocks of few bits, which other programs would take for numbers. */
+function requireNumbers(model: Module, path: string): void {
+  const found = model.namedModules().find(([, module]) => module instanceof QuantizedLinear);
+  if (found === undefined) return;
+  throw new ConfigError(
+    {
+      asked: `to save a model to ${path}`,
+      found: `'${found[0]}', whose weight is kept in blocks of few bits`,
+      todo: 'Save its adapter with saveAdapter, or load the model without quantization',
+    },
+    { path, module: found[0] },
+  );
 }
 
 function chunkOf({ name, dtype, shape, box, start, stop }: HeldChunk): z.infer<typeof chunkSchema> {

@@ -8,6 +8,7 @@ import {
   colwiseParallel,
   compose,
   ddp,
+  expertParallel,
   fsdp,
   parallelize,
   pipeline,
@@ -40,9 +41,17 @@ export const models = {
       intermediateSize: 24,
       numLocalExperts: 3,
     }),
+  // Ranks of expert parallelism divide its experts.
+  mixtral4: () =>
+    new MixtralForCausalLM({
+      ...sizes,
+      numHiddenLayers: 2,
+      intermediateSize: 96,
+      numLocalExperts: 4,
+    }),
 } as const satisfies Record<string, () => PretrainedModel>;
 
-const modelSchema = z.enum(['llama', 'mixtral']);
+const modelSchema = z.enum(['llama', 'mixtral', 'mixtral4']);
 
 const tp = (): Strategy => {
   const [column, row] = [colwiseParallel(), rowwiseParallel()];
@@ -71,6 +80,7 @@ export const strategies = {
   fsdp: ['dp', () => fsdp()],
   tp: ['tp', tp],
   pp: ['pp', pp],
+  ep: ['ep', () => expertParallel()],
   'tp × fsdp': ['dp × tp', () => compose(tp(), fsdp())],
 } as const satisfies Record<string, readonly [axes: string, make: () => Strategy]>;
 

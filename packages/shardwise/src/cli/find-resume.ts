@@ -1,5 +1,7 @@
 import { resolve } from 'node:path';
 import { CheckpointError } from '@shardwise/core/extend';
+import { isAddress } from '@shardwise/core/node';
+import { readableAt } from '../checkpoint/places/checkpoint-place.ts';
 import { diskFiles } from '../checkpoint/places/disk-files.ts';
 import { findCheckpoint, lookForCheckpoint } from '../checkpoint/places/find-checkpoint.ts';
 import { leftByServers } from '../launcher/servers/left-by-servers.ts';
@@ -27,11 +29,13 @@ export async function findResume(
   hasServers: boolean,
 ): Promise<ResumePoint> {
   if (asked !== LATEST) {
+    const { files, directory } = readableAt(asked);
+    const checkpoint = isAddress(asked) ? directory : resolve(asked);
     const servers = hasServers ? await leftByServers(asked) : undefined;
-    const found = servers === undefined ? undefined : await lookForCheckpoint(diskFiles, asked);
+    const found = servers === undefined ? undefined : await lookForCheckpoint(files, directory);
     if (servers !== undefined && found === undefined) return { checkpoint: undefined, servers };
-    await findCheckpoint(diskFiles, asked);
-    return { checkpoint: resolve(asked), servers };
+    await findCheckpoint(files, directory);
+    return { checkpoint, servers };
   }
   const runs = await earlierRuns(script);
   for (const run of runs) {

@@ -1,4 +1,4 @@
-import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { readableAt } from '../checkpoint/places/checkpoint-place.ts';
 import { listCheckpoints } from '../checkpoint/places/list-checkpoints.ts';
 import { verifyCheckpoint } from '../checkpoint/load/load-checkpoint.ts';
 import type { ResumePoint } from '../rendezvous/rendezvous.ts';
@@ -32,13 +32,12 @@ export class ResumePoints {
    */
   async next(failure: GenerationFailure | undefined): Promise<ResumePoint> {
     const { runDirectory, resumeDirectory, onNotice } = this.#options;
-    const own = await listCheckpoints(diskFiles, runDirectory);
+    const own = await checkpointsAt(runDirectory);
     // Before the first failure, the choice of the user is not verified.
     if (own.length === 0 && failure === undefined) {
       return { kind: 'from', directory: resumeDirectory };
     }
-    const begun =
-      resumeDirectory === undefined ? [] : await listCheckpoints(diskFiles, resumeDirectory);
+    const begun = resumeDirectory === undefined ? [] : await checkpointsAt(resumeDirectory);
     const folders = [...own, ...begun];
     const isSuspect = failure?.kind === 'checkpoint';
     for (const folder of folders) {
@@ -61,4 +60,9 @@ export class ResumePoints {
       return false;
     }
   }
+}
+
+async function checkpointsAt(place: string): Promise<readonly string[]> {
+  const { files, directory } = readableAt(place);
+  return listCheckpoints(files, directory);
 }

@@ -99,9 +99,11 @@ function placeLines(error: unknown, { position, todo }: LoadFault): readonly str
 
 /** Returns the stack without its first line, because V8 writes that line before a subclass has set its name. */
 function stackLines(error: unknown): readonly string[] {
+  const todo = callAdvice(error);
+  const advice = todo === undefined ? [] : [todo];
   if (ShardwiseError.isInstance(error) && codesWithoutStack.has(error.code)) {
     const line = error instanceof Error ? userLine(error.stack ?? '') : null;
-    return line === null ? [] : [`    at ${line}`];
+    return line === null ? advice : [`    at ${line}`, ...advice];
   }
   const lines: string[] = [];
   let current = error;
@@ -110,6 +112,5 @@ function stackLines(error: unknown): readonly string[] {
     lines.push(...stackFrames(current.stack ?? '').map(({ text }) => text));
     current = current.cause;
   }
-  const todo = callAdvice(error);
-  return todo === undefined ? lines : [...lines, todo];
+  return [...lines, ...advice];
 }

@@ -9,7 +9,10 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import type { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { taskNames, tasks } from './models.ts';
+import { stepCounts } from './step-counts.ts';
 import { type results, train, type Trained } from './strategy-table.ts';
+
+export const steps = stepCounts.many;
 
 export const hooks: Readonly<Record<string, () => CommHook>> = {
   f16CompressHook: () => f16CompressHook,
@@ -25,7 +28,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
   for (const [name, hook] of Object.entries(hooks)) {
     for (const task of taskNames) {
       const strategy = () => ddp({ staticGraph: true, commHook: hook() });
-      found[`${name}: ${task}`] = await train({ strategy }, tasks[task], context);
+      found[`${name}: ${task}`] = await train({ strategy }, tasks[task], context, steps);
     }
   }
   return found;

@@ -58,8 +58,16 @@ const trained = z.object({
 });
 export type Trained = z.infer<typeof trained>;
 
-export const compared = z.object({ piped: trained, alone: trained });
-export type Compared = z.infer<typeof compared>;
+export interface Compared {
+  readonly piped: Trained;
+  readonly alone: Trained;
+}
+
+/** The results of one rank, and its place on `dp`. The first rank of each place also trains alone, for the others. */
+export const ofRank = z.object({
+  place: z.number(),
+  tasks: z.record(z.string(), z.object({ piped: trained, alone: trained.nullable() })),
+});
 
 export const ignored = -100;
 const { crossEntropy } = nn.functional;
@@ -123,9 +131,9 @@ function layers(stages: number): nn.Sequential {
   );
 }
 
-/** Trains in stages, and on one rank with the rows that count. `place` is that of this rank on `dp`. */
-export async function compare(task: EmptyTask, place = 0): Promise<Compared> {
-  return { alone: await alone(task, place), piped: await piped(task, place) };
+/** Trains in the stages of one rank, and without stages with the rows that count. */
+export async function compare(task: EmptyTask): Promise<Compared> {
+  return { alone: await alone(task, 0), piped: await piped(task, 0) };
 }
 
 const lr = 0.25;
@@ -233,13 +241,19 @@ export async function main({
   rank,
   world,
   data: { axes, tasks },
-}: RankContext<ThreadsWorld, EmptyTasks>): Promise<Record<string, Compared>> {
+}: RankContext<ThreadsWorld, EmptyTasks>): Promise<z.infer<typeof ofRank>> {
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
   const mesh = await createMesh(joinThreadsWorld(world, rank), axes);
   setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
   const place = axes.some(({ name }) => name === 'dp') ? mesh.coordinate('dp') : 0;
-  const found: Record<string, Compared> = {};
-  for (const [name, task] of Object.entries(tasks)) found[name] = await compare(task, place);
-  return found;
+  const isFirst = axes.every(({ name }) => name === 'dp' || mesh.coordinate(name) === 0);
+  const found: z.infer<typeof ofRank>['tasks'] = {};
+  for (const [name, task] of Object.entries(tasks)) {
+    found[name] = {
+      alone: isFirst ? await alone(task, place) : null,
+      piped: await piped(task, place),
+    };
+  }
+  return { place, tasks: found };
 }

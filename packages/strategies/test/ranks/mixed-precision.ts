@@ -1,6 +1,6 @@
 import { ddp, fsdp, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { taskNames, tasks } from './models.ts';
 import { type results, train, type Trained, type Variant } from './strategy-table.ts';
@@ -93,13 +93,14 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
 };
 
-/** Trains every task with every variant on this rank. */
+/** Trains every task with every variant on this rank. The data is the number of steps. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
+  const steps = z.number().parse(context.data);
   await join(context);
   const found: Record<string, Trained> = {};
   for (const [name, variant] of Object.entries(variants)) {
     for (const task of taskNames) {
-      found[`${name}: ${task}`] = await train(variant, tasks[task], context);
+      found[`${name}: ${task}`] = await train(variant, tasks[task], context, steps);
     }
   }
   return found;

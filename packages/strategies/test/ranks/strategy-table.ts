@@ -26,7 +26,6 @@ import { join } from '../../../../test/ranks/join.ts';
 import { gridOf } from './grid.ts';
 import { globalBatch, type Task, taskNames, tasks } from './models.ts';
 
-export const steps = 20;
 const settings = { lr: 0.01 };
 
 export interface Variant {
@@ -152,8 +151,9 @@ export const results = z.record(z.string(), trained);
 
 type Model = nn.Module & { forward(x: Tensor): Tensor };
 
-/** Trains every task with every variant on this rank. */
+/** Trains every task with every variant on this rank. The data is the number of steps. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
+  const steps = z.number().parse(context.data);
   const { group, mesh: line } = await join(context);
   const { backend: device } = currentSession();
   const found: Record<string, Trained> = {};
@@ -162,7 +162,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
     if (ranks !== context.size) continue;
     setRank({ device, mesh: replicas === undefined ? line : await gridOf(group, replicas) });
     for (const task of taskNames) {
-      found[`${name}: ${task}`] = await train(variant, tasks[task], context);
+      found[`${name}: ${task}`] = await train(variant, tasks[task], context, steps);
     }
   }
   return found;
@@ -172,6 +172,7 @@ export async function train(
   variant: Variant,
   task: Task,
   { rank, size }: { readonly rank: number; readonly size: number },
+  steps: number,
 ): Promise<Trained> {
   const { strategy, microbatches = 1, checkpointed = false, isConstructed = false } = variant;
   const { zeroRedundancy = false, hasMaster = false, offloaded } = variant;
@@ -213,15 +214,15 @@ export async function train(
   const finish = (): void => {
     if (hasMaster) parallel.replicate();
   };
-  return run(model, optimizer, takeStep, finish);
+  return run(model, optimizer, steps, takeStep, finish);
 }
 
 /** Trains the same task on one rank without a strategy. */
-export async function trainAlone(name: keyof typeof tasks): Promise<Trained> {
+export async function trainAlone(name: keyof typeof tasks, steps: number): Promise<Trained> {
   const task: Task = tasks[name];
   manualSeed(0);
   const model = task.build();
-  return run(model, new optim.AdamW(model.parameters(), settings), (step) => {
+  return run(model, new optim.AdamW(model.parameters(), settings), steps, (step) => {
     const { x, y } = task.batch(step, 0, globalBatch);
     const loss = task.loss(model.forward(x), y);
     loss.backward();
@@ -232,6 +233,7 @@ export async function trainAlone(name: keyof typeof tasks): Promise<Trained> {
 async function run(
   model: Model,
   optimizer: { zeroGrad(): void; step(): Promise<boolean> },
+  steps: number,
   pass: (step: number) => Tensor,
   finish: () => void = () => {},
 ): Promise<Trained> {

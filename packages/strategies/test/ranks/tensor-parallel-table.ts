@@ -8,7 +8,6 @@ import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { batchOf, sequences, type Training, trainings } from './tensor-parallel-models.ts';
 
-export const steps = 20;
 const maxNorm = 0.5;
 
 /** The results of a training on one rank. */
@@ -36,6 +35,8 @@ const hybrid: typeof dataParallel = { HSDP: () => fsdp({ replicas: 'replicas' })
 
 const meshes = z.object({ replicas: z.number(), dp: z.number(), tp: z.number() });
 export type MeshSizes = z.infer<typeof meshes>;
+const tableTask = z.object({ mesh: meshes, steps: z.number() });
+export type TableTask = z.infer<typeof tableTask>;
 
 /** Returns the strategies that shard the batch on a mesh, by name. Returns none if no axis shards it. */
 export function batchStrategies({ replicas, dp }: MeshSizes): typeof dataParallel {
@@ -45,7 +46,7 @@ export function batchStrategies({ replicas, dp }: MeshSizes): typeof dataParalle
 
 /** Runs every training on this rank, on the mesh of the task. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
-  const sizes = meshes.parse(context.data);
+  const { mesh: sizes, steps } = tableTask.parse(context.data);
   const { replicas, dp, tp } = sizes;
   const { group } = await join(context);
   const mesh = await createMesh(group, [
@@ -68,7 +69,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
       manualSeed(context.rank);
       const model = training.build();
       const parallel = await parallelize(model, strategy);
-      found[key] = await run(model, (step) => {
+      found[key] = await run(model, steps, (step) => {
         const { ids, targets } = batchOf(step, first, first + share);
         return training.loss(parallel.forward(ids), targets);
       });
@@ -78,16 +79,20 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
 }
 
 /** Does the same training on one rank without a strategy. */
-export async function trainAlone({ build, reference }: Training): Promise<Trained> {
+export async function trainAlone({ build, reference }: Training, steps: number): Promise<Trained> {
   manualSeed(0);
   const model = build();
-  return run(model, (step) => {
+  return run(model, steps, (step) => {
     const { ids, targets } = batchOf(step);
     return reference(model.forward(ids), targets);
   });
 }
 
-async function run(model: nn.Module, pass: (step: number) => Tensor): Promise<Trained> {
+async function run(
+  model: nn.Module,
+  steps: number,
+  pass: (step: number) => Tensor,
+): Promise<Trained> {
   const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
   const losses: number[] = [];
   const norms: number[] = [];

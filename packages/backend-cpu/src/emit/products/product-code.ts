@@ -16,9 +16,10 @@ export interface ProductCode {
   /** The routine of a task that calls a loop. The call (lanes/loop-code.ts) lies behind the task's first word. */
   readonly callLoop: Address;
   /**
-   * The kernel for panels with this many rows. Undefined if the `multiply` routine takes panels of any number of rows.
+   * The kernel for panels with this many rows. Undefined if there is none for such a source, or if the `multiply` routine
+   * takes panels of any number of rows.
    */
-  tile(kind: ProductKind, source: RowSource, rows: number): Address | undefined;
+  tile(kind: ProductKind, source: TileSource, rows: number): Address | undefined;
   panels(kind: ProductKind): Panels;
 }
 
@@ -32,5 +33,8 @@ export interface Panels {
   readonly unitBytes: number;
 }
 
-/** Where the kernel reads rows: in a packed panel, or in the operand if a row's units lie together there. */
-export type RowSource = 'packed' | 'operand';
+/**
+ * Where the kernel finds its operands: both packed; the rows in the operand, if a row's units lie together there; or the
+ * columns in the operand, if a unit's columns lie together there.
+ */
+export type TileSource = 'packed' | 'operand' | 'columns';

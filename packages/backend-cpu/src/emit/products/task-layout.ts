@@ -24,7 +24,7 @@ export const taskFields = {
     'packedOffset',
     'packedPanelBytes',
   ],
-  /** Multiplies panels of rows by packed panels of columns. */
+  /** Multiplies panels of rows by panels of columns. */
   multiply: [
     'routine',
     'kernel',
@@ -33,7 +33,9 @@ export const taskFields = {
     'leftOffset',
     'leftStrideBytes',
     'leftStepBytes',
+    'rightOperand',
     'rightOffset',
+    'rightStrideBytes',
     'sumsOffset',
     'sumsStepBytes',
     'units',

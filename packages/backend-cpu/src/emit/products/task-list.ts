@@ -12,7 +12,7 @@ type Flags = Readonly<Record<keyof typeof taskFlags, boolean>>;
 type Fields<K extends 'pack' | 'multiply'> = {
   readonly [F in TaskField<K>]: F extends 'routine' | 'kernel' | 'lastKernel'
     ? bigint
-    : F extends 'operand' | 'leftOperand'
+    : F extends 'operand' | 'leftOperand' | 'rightOperand'
       ? OperandName
       : F extends 'flags'
         ? Flags

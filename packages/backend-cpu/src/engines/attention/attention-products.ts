@@ -60,13 +60,11 @@ const plain = { scale: 1, addend: null, rounds: false } as const;
 
 /** What is added to the scores of a head: the mask's matrix for this head, or the staircase of causal attention. */
 function addendOf(work: AttentionWork, { block }: Part, head: number): MatrixProduct['addend'] {
-  const { mask, params, heads, queries, keys } = work;
+  const { mask, params, heads } = work;
   if (mask !== null) {
-    const [item, ofItem] = [Math.floor(head / heads), head % heads];
-    const matrices =
-      (mask.hasItems ? item : 0) * (mask.hasHeads ? heads : 1) + (mask.hasHeads ? ofItem : 0);
-    const row = matrices * (mask.hasQueries ? queries : 1) + (mask.hasQueries ? block.start : 0);
-    return { byteOffset: 4 * row * keys, rowStride: mask.hasQueries ? keys : 0 };
+    const { itemStride, headStride, queryStride } = mask;
+    const matrix = Math.floor(head / heads) * itemStride + (head % heads) * headStride;
+    return { byteOffset: 4 * (matrix + block.start * queryStride), rowStride: queryStride };
   }
   // Row t of the staircase begins one element before row t - 1 does.
   return params.causal && block.keys > block.start + 1

@@ -1,15 +1,13 @@
 import { nextTurn } from '@shardwise/core/base';
-import type { LoopCode } from '../../lanes/loop-code.ts';
 import { LONG_MS } from '../products/compiled-product.ts';
 import { placeParts, type ProductResources, runParts } from '../products/run-parts.ts';
-import { type AttentionPlan, planAttention } from './plan-attention.ts';
-import type { AttentionWork } from '../../program/work/attention-work.ts';
+import type { AttentionPlan } from './plan-attention.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
 import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
 
 /**
- * Computes attention or its gradients block by block. The scores of one block at a time lie in memory that all attention
- * shares.
+ * Computes attention or its gradients as it was planned, block by block. The scores of one block at a time lie in memory
+ * that all attention shares.
  */
 export class CompiledAttention implements CompiledPartition {
   readonly #memory: WebAssembly.Memory;
@@ -19,16 +17,11 @@ export class CompiledAttention implements CompiledPartition {
   #placed: AddressOf | undefined;
   #addressOfPlace: AddressOf = () => 0;
 
-  constructor(
-    memory: WebAssembly.Memory,
-    work: AttentionWork,
-    resources: ProductResources,
-    loops: LoopCode,
-  ) {
+  constructor(memory: WebAssembly.Memory, plan: AttentionPlan, resources: ProductResources) {
     this.#memory = memory;
     this.#base = hostAddress(new Uint8Array(memory.buffer));
     this.#resources = resources;
-    this.#plan = planAttention(memory, work, resources, loops);
+    this.#plan = plan;
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {

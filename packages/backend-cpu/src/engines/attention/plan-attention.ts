@@ -72,6 +72,24 @@ export function planAttention(
   return work.kind === 'forward' ? planner.forward(work) : planner.backward(work);
 }
 
+/** The plan that rounds sums over queries to bf16. Sums have the shape [count, keys, width]. */
+export function planNarrowing(
+  memory: WebAssembly.Memory,
+  work: AttentionBackward,
+  sums: NarrowedSums,
+  resources: ProductResources,
+  loops: LoopCode,
+): AttentionPlan {
+  return new Planner(memory, work, resources, loops).narrowing(sums);
+}
+
+/** Sums of one item, a value in f32, and the result that they are rounded to. */
+interface NarrowedSums {
+  readonly sums: number;
+  readonly result: AttentionResult;
+  readonly width: number;
+}
+
 class Planner {
   readonly #memory: WebAssembly.Memory;
   readonly #work: AttentionWork;
@@ -140,7 +158,8 @@ class Planner {
     const addend = this.#addend();
     const at = { q: this.#value(q.value), k: this.#value(k.value), dy: this.#value(dy.value) };
     const { scale } = work.params;
-    const routine = this.#routine('slopes', () => slopesLoop(this.#tile));
+    const hasBounds = work.block !== null;
+    const routine = this.#routine(`slopes ${hasBounds}`, () => slopesLoop(this.#tile, hasBounds));
     const tiles = work.isNarrow ? [scores, owed, weights, slopes] : [scores, owed];
     const sums = {
       k: dk && this.#sums(work, dk, width),
@@ -171,6 +190,12 @@ class Planner {
     return this.#finish(isSeen ? [] : [sums.k, sums.v].flatMap((sum) => sum?.whole ?? []));
   }
 
+  narrowing({ sums, result, width }: NarrowedSums): AttentionPlan {
+    const { groups, keys } = this.#work;
+    this.#narrow({ sums: this.#value(sums), result, width, rows: keys, first: 0, count: groups });
+    return this.#finish([]);
+  }
+
   /**
    * Plans sums over queries. They are made in the result itself, or in f32 aside if several terms are added for a bf16
    * result.
@@ -186,30 +211,10 @@ class Planner {
       keyHead(work, range.first + range.count - 1) - own(range) + 1;
     const most = isShared ? groups : Math.max(...headRanges(work).map(count));
     const place = isAside ? this.#aside(4 * most * matrix) : this.#value(result.value);
-    const begun = new Set<number>();
+    const begun = new Set(work.block === null ? [] : Array(keyBatch * groups).keys());
     const seen = work.params.causal ? Math.min(keys, work.queries) : keys;
-    const narrow = (first: number, count: number): void => {
-      const routine = this.#routine('narrowing', narrowingLoop);
-      const numbers = loopNumbers(seen, width);
-      const calls = Array.from({ length: count }, (_, at): readonly LoopCall[] => {
-        const sum = this.#moved(place, 4 * at * matrix);
-        const target = this.#moved(
-          this.#value(result.value),
-          2 * elementsBefore(result, first + at, groups),
-        );
-        if (result.rowStride === width) return [{ routine, numbers, values: [sum, target] }];
-        // If the rows of the result do not lie together, they are rounded in place in the sum, and then copied.
-        return [
-          { routine, numbers, values: [sum, sum] },
-          {
-            routine: this.#rowCopy(),
-            numbers: [seen, 2 * width, 2 * result.rowStride, 2 * width],
-            values: [sum, target],
-          },
-        ];
-      });
-      this.#steps.push({ kind: 'loops', loops: this.#loops.link(this.#memory, calls.flat()) });
-    };
+    const narrow = (from: number, count: number): void =>
+      this.#narrow({ sums: place, result, width, rows: seen, first: from, count });
     let first = 0;
     return {
       whole: {
@@ -246,6 +251,39 @@ class Planner {
     };
   }
 
+  /** Rounds the sums of `count` heads, from `first` on, to bf16. */
+  #narrow(of: {
+    readonly sums: number;
+    readonly result: AttentionResult;
+    readonly width: number;
+    readonly rows: number;
+    readonly first: number;
+    readonly count: number;
+  }): void {
+    const { sums, result, width, rows, first, count } = of;
+    const { groups, keys } = this.#work;
+    const routine = this.#routine('narrowing', narrowingLoop);
+    const numbers = loopNumbers(rows, width);
+    const calls = Array.from({ length: count }, (_, at): readonly LoopCall[] => {
+      const sum = this.#moved(sums, 4 * at * keys * width);
+      const target = this.#moved(
+        this.#value(result.value),
+        2 * elementsBefore(result, first + at, groups),
+      );
+      if (result.rowStride === width) return [{ routine, numbers, values: [sum, target] }];
+      // If the rows of the result do not lie together, they are rounded in place in the sum, and then copied.
+      return [
+        { routine, numbers, values: [sum, sum] },
+        {
+          routine: this.#rowCopy(),
+          numbers: [rows, 2 * width, 2 * result.rowStride, 2 * width],
+          values: [sum, target],
+        },
+      ];
+    });
+    this.#steps.push({ kind: 'loops', loops: this.#loops.link(this.#memory, calls.flat()) });
+  }
+
   /** Makes a tile of f32, and the tile that products read: another one of bf16, or the same one. */
   #tiles(number: 1 | 2): [number, number] {
     const bytes = 4 * this.#tileElements;
@@ -262,10 +300,13 @@ class Planner {
     return this.#outside(new Uint8Array(stairs.buffer));
   }
 
-  #weightsRoutine({ values, logSumExp }: AttentionForward): bigint {
-    if (values === null) return this.#routine('log sums', logSumsLoop);
-    return this.#routine(`weights ${logSumExp === null}`, () =>
-      weightsLoop(this.#tile, logSumExp !== null),
+  #weightsRoutine({ values, logSumExp, block }: AttentionForward): bigint {
+    const spec = { hasLogSums: logSumExp !== null, hasBounds: block !== null };
+    if (values === null) {
+      return this.#routine(`log sums ${spec.hasBounds}`, () => logSumsLoop(spec.hasBounds));
+    }
+    return this.#routine(`weights ${spec.hasLogSums} ${spec.hasBounds}`, () =>
+      weightsLoop(this.#tile, spec),
     );
   }
 
@@ -288,13 +329,16 @@ class Planner {
     ofRows: readonly number[],
     results: readonly number[] = [],
   ): void {
-    const { queries } = this.#work;
+    const { queries, block: ofLarger } = this.#work;
     // If a block has all queries, the rows of all heads follow each other, so that one call is enough.
-    const isWhole = block.rows === queries;
+    const isWhole = block.rows === queries && ofLarger === null;
+    const rowsOfHead = ofLarger?.rowsOfHead ?? queries;
+    const bounds =
+      ofLarger === null ? [] : [ofLarger.firstKeys, ofLarger.endKeys, ofLarger.keyNumbers];
     const calls = Array.from({ length: isWhole ? 1 : heads.count }, (_, at): LoopCall => {
       const first = at * block.rows * block.keys;
       const tileAt = (tile: number): number => this.#moved(tile, this.#bytesOfTile(tile) * first);
-      const queryBytes = 4 * ((heads.first + at) * queries + block.start);
+      const queryBytes = 4 * ((heads.first + at) * rowsOfHead + block.start);
       return {
         routine,
         numbers: loopNumbers(isWhole ? heads.count * queries : block.rows, block.keys),
@@ -302,6 +346,7 @@ class Planner {
           ...tiles.map(tileAt),
           ...ofRows.map((value) => this.#moved(this.#value(value), queryBytes)),
           ...results.map(tileAt),
+          ...bounds.map((value) => this.#value(value)),
         ],
       };
     });

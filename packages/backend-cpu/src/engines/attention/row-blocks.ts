@@ -7,6 +7,12 @@ export interface RowBlock {
   readonly keys: number;
 }
 
+/** What the sizes of blocks depend on. */
+export type BlockSizes = Pick<
+  AttentionWork,
+  'queries' | 'keys' | 'params' | 'isNarrow' | 'keyRanges'
+>;
+
 /** Consecutive heads. The same block of queries is computed for all of them together. */
 export interface HeadRange {
   readonly first: number;
@@ -25,15 +31,22 @@ const mostRows = { f32: 140, bf16: 128 } as const;
 const leastBlocks = { f32: 2, bf16: 4 } as const;
 
 /**
- * Divides the queries into blocks of about one size. Smaller blocks let causal attention skip more, but pack keys more
- * often, so causal attention has blocks of half the size.
+ * Divides the queries into blocks of about one size. Smaller blocks let attention skip more keys, but pack keys more
+ * often, so attention that skips has blocks of half the size.
  */
-export function rowBlocks({ queries, keys, params, isNarrow }: AttentionWork): readonly RowBlock[] {
+export function rowBlocks({
+  queries,
+  keys,
+  params,
+  isNarrow,
+  keyRanges,
+}: BlockSizes): readonly RowBlock[] {
   const kind = isNarrow ? 'bf16' : 'f32';
   const unit = rowUnits[kind];
-  const most = params.causal ? mostRows[kind] / 2 : mostRows[kind];
+  const skips = params.causal || keyRanges !== null;
+  const most = skips ? mostRows[kind] / 2 : mostRows[kind];
   const fitting = Math.ceil(queries / most);
-  const count = params.causal && fitting > 1 ? Math.max(fitting, leastBlocks[kind]) : fitting;
+  const count = skips && fitting > 1 ? Math.max(fitting, leastBlocks[kind]) : fitting;
   const each = Math.ceil(queries / count / unit) * unit;
   const blocks: RowBlock[] = [];
   for (let start = 0; start < queries; start += each) {

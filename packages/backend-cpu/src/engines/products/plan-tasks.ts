@@ -7,13 +7,14 @@ import {
 } from '../../emit/products/panels.ts';
 import { type BlockLoop, type CallAddress, callOnRows } from './block-loops.ts';
 import { TaskList } from '../../emit/products/task-list.ts';
-import type { ProductCode, Side } from '../../emit/products/product-code.ts';
+import type { ProductCode, Side, TileSource } from '../../emit/products/product-code.ts';
 import {
   bytesOfPacking,
   bytesOfResult,
   type ProductKind,
 } from '../../program/work/product-kinds.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import { columnsOf } from './split-products.ts';
 
 /**
  * How many bytes are packed or read at once. Rows of the left operand should stay in a core's second-level cache
@@ -117,6 +118,11 @@ function addProduct(
   const step = inUnit * panels.unitMultiple;
   // Sums in bf16 would be rounded between blocks of k, so they take all of k at once.
   const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits(kind, code) * inUnit;
+  if (readsRight(product, code)) {
+    addReading(tasks, product, code);
+    then?.({ start: 0, size: rows });
+    return;
+  }
   for (const along of blocks(depth, mostDepth, step)) {
     const bytes = laneBytes(product, along, code);
     for (const across of blocks(columns, RIGHT_BYTES / bytes, panels.columns)) {
@@ -127,7 +133,9 @@ function addProduct(
         const left = isRead
           ? readLeft(product, code, down, along)
           : packedLeft(product, code, along);
-        addMultiply(tasks, product, code, { down, across, along }, left);
+        const right = packedRight(product, code, along);
+        const source = isRead ? 'operand' : 'packed';
+        addMultiply(tasks, product, code, { down, across, along }, { source, ...left, ...right });
         if (isEnd(along, depth) && isEnd(across, columns)) then?.(down);
       }
     }
@@ -255,12 +263,80 @@ function packedLeft(product: MatrixProduct, code: ProductCode, along: Block): Le
   };
 }
 
+/** Where the routine that multiplies finds the right operand. */
+interface RightPanels {
+  readonly rightOperand: 'right' | 'packed';
+  readonly rightOffset: number;
+  readonly rightPanelBytes: number;
+  /** The distance from unit to unit in the operand. */
+  readonly rightStrideBytes: number;
+}
+
+function packedRight(product: MatrixProduct, code: ProductCode, along: Block): RightPanels {
+  return {
+    rightOperand: 'packed',
+    rightOffset: packedOffset('right', product, code),
+    rightPanelBytes: code.panels(product.kind).columns * laneBytes(product, along, code),
+    rightStrideBytes: 0,
+  };
+}
+
+/** With fewer rows than this, packing the columns would take longer than multiplying them. */
+const FEW_ROWS = 32;
+/** A right operand with fewer elements is in a cache when it has been packed. */
+const LARGE_RIGHT = 2 ** 16;
+/** How many units are read at once: as many streams of columns as processors prefetch. */
+const UNITS_OF_READ = 8;
+
+/** Whether whole panels of columns are read where they lie, because few rows read them. */
+function readsRight(product: MatrixProduct, code: ProductCode): boolean {
+  const { kind, rows, columns, depth, right } = product;
+  const panels = code.panels(kind);
+  const leftLanes = Math.ceil(rows / panels.rows) * panels.rows;
+  return (
+    code.tile(kind, 'columns', 1) !== undefined &&
+    right.columnStride === 1 &&
+    rows < FEW_ROWS &&
+    columns >= panels.columns &&
+    depth * columns >= LARGE_RIGHT &&
+    leftLanes * laneBytes(product, { start: 0, size: depth }, code) <= leftBytes(kind, code)
+  );
+}
+
+/** Adds the tasks of a product whose right operand is read where it lies, except for the columns of no whole panel. */
+function addReading(tasks: TaskList, product: MatrixProduct, code: ProductCode): void {
+  const { kind, rows, columns, depth, right } = product;
+  const panels = code.panels(kind);
+  const rest = columns % panels.columns;
+  const whole = columns - rest;
+  if (rest > 0) addProduct(tasks, columnsOf(product, { start: whole, end: columns }), code);
+  const [down, all] = [
+    { start: 0, size: rows },
+    { start: 0, size: depth },
+  ];
+  addPacking(tasks, product, code, 'left', down, all);
+  const { leftOffset, ...left } = packedLeft(product, code, all);
+  for (const along of blocks(depth, UNITS_OF_READ, 1)) {
+    const part = { down, across: { start: 0, size: whole }, along };
+    addMultiply(tasks, product, code, part, {
+      source: 'columns',
+      ...left,
+      leftOffset:
+        leftOffset + panels.rows * laneBytes(product, { ...all, size: along.start }, code),
+      rightOperand: 'right',
+      rightOffset: right.byteOffset + 4 * along.start * right.rowStride,
+      rightPanelBytes: 4 * panels.columns,
+      rightStrideBytes: 4 * right.rowStride,
+    });
+  }
+}
+
 function addMultiply(
   tasks: TaskList,
   product: MatrixProduct,
   code: ProductCode,
   { down, across, along }: Part,
-  left: LeftPanels,
+  { source, ...places }: LeftPanels & RightPanels & { readonly source: TileSource },
 ): void {
   const { kind, depth, result, scale, addend, rounds } = product;
   const isLast = isEnd(along, depth);
@@ -270,7 +346,6 @@ function addMultiply(
   const units = unitsOf(product, along, code);
   const columnPanels = Math.ceil(across.size / panelColumns);
   const resultBytes = bytesOfResult(kind);
-  const source = left.leftOperand === 'left' ? 'operand' : 'packed';
   const placeIn = (
     matrix: { readonly byteOffset: number; readonly rowStride: number },
     elementBytes: number,
@@ -279,8 +354,7 @@ function addMultiply(
     routine: code.multiply(kind),
     kernel: code.tile(kind, source, panelRows) ?? 0n,
     lastKernel: code.tile(kind, source, lastRows) ?? 0n,
-    ...left,
-    rightOffset: packedOffset('right', product, code),
+    ...places,
     sumsOffset: sumsOffset(product, code),
     // Sums that do not wait for a next block of k all use the same place.
     sumsStepBytes: units > AMX_BLOCK_UNITS ? AMX_ROWS * amxSumRowBytes : 0,
@@ -289,7 +363,6 @@ function addMultiply(
     columnPanels,
     lastColumns: across.size - (columnPanels - 1) * panelColumns,
     lastRows,
-    rightPanelBytes: panelColumns * laneBytes(product, along, code),
     resultOffset: placeIn(result, resultBytes),
     resultStrideBytes: resultBytes * result.rowStride,
     addendOffset: addend === null ? 0 : placeIn(addend, 4),

@@ -8,6 +8,9 @@ import { bytesOfPacking, bytesOfResult } from '../../program/work/product-kinds.
  */
 const fewestFlops = { 'f32 to f32': 5e7, 'bf16 to f32': 2e8, 'bf16 to bf16': 2e8 } as const;
 
+/** The same for the bytes of right operands, which take the time of products of few rows. */
+const FEWEST_BYTES = 2 ** 21;
+
 /**
  * Divides products into at most `threads` parts of about the same work. Each part has some of the matrices, or some
  * rows or columns of every matrix. Each sum is computed by one thread, in an order that does not depend on the number
@@ -24,7 +27,9 @@ export function splitProducts(
   );
   const [first] = products;
   if (first === undefined) return [];
-  const parts = Math.min(threads, Math.floor(flops / fewestFlops[first.kind]));
+  const bytes = products.reduce((sum, { depth, columns }) => sum + 4 * depth * columns, 0);
+  const worth = Math.max(flops / fewestFlops[first.kind], bytes / FEWEST_BYTES);
+  const parts = Math.min(threads, Math.floor(worth));
   if (parts < 2) return [products];
   if (products.length >= 2 * parts) {
     return ranges(products.length, parts, 1).map(({ start, end }) => products.slice(start, end));
@@ -69,7 +74,8 @@ function rowsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
   };
 }
 
-function columnsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
+/** Some columns of a product. */
+export function columnsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
   const { kind, rightPacking, right, result, addend } = product;
   return {
     ...product,

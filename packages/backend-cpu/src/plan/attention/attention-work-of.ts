@@ -1,9 +1,10 @@
-import { attentionDims, attentionMaskInput } from '@shardwise/core/base';
+import { attentionDims, attentionLimits, elementCount } from '@shardwise/core/base';
 import type { ValueType } from '@shardwise/core/spec';
 import {
   type AttentionResult,
   type AttentionWork,
   type HeadsInMemory,
+  type KeyRangesInMemory,
   type MaskInMemory,
   wholeHeads,
 } from '../../program/work/attention-work.ts';
@@ -68,21 +69,20 @@ export function attentionWorkOf(
       rowStride,
     };
   };
-  const mask = (): MaskInMemory | null => {
-    const index = attentionMaskInput[first.op];
-    // A log-sum-exp that is computed apart from its attention waits for it. The last input is then no operand, and
-    // would be taken for the mask if there is none.
-    const waits = first.op === 'attentionLogSumExp' && first.params.waits === true;
-    const operands = first.inputs.length - (waits ? 1 : 0);
-    const { shape } = operands > index ? typeAt(index) : { shape: [] };
-    if (shape.length === 0) return null;
-    const [items = 1, ofHeads = 1, ofQueries = 1] = shape;
-    return {
-      value: placeOf(index),
-      hasItems: items !== 1,
-      hasHeads: ofHeads !== 1,
-      hasQueries: ofQueries !== 1,
-    };
+  // A log-sum-exp that is computed apart from its attention waits for it. The last input is then no operand.
+  const waits = first.op === 'attentionLogSumExp' && first.params.waits === true;
+  const inputs = first.inputs.map((_, index) => index).slice(0, waits ? -1 : undefined);
+  const limits = attentionLimits(first.op, first.params, inputs);
+  const maskAt = (index: number): MaskInMemory => {
+    const { shape } = typeAt(index);
+    const stride = (dim: number): number =>
+      shape[dim] === 1 ? 0 : elementCount(shape.slice(dim + 1));
+    const [itemStride, headStride, queryStride] = [stride(0), stride(1), stride(2)];
+    return { value: placeOf(index), itemStride, headStride, queryStride };
+  };
+  const rangesAt = (index: number): KeyRangesInMemory => {
+    const [items = 1, queries = 0] = typeAt(index).shape;
+    return { value: placeOf(index), itemStride: items === 1 ? 0 : 2 * queries };
   };
   const y = resultOf('attention');
   const readsValues = y !== null || !isForward(first);
@@ -92,7 +92,9 @@ export function attentionWorkOf(
     isNarrow,
     q: headsAt(0),
     k: headsAt(1),
-    mask: mask(),
+    mask: limits.mask === undefined ? null : maskAt(limits.mask),
+    keyRanges: limits.ranges === undefined ? null : rangesAt(limits.ranges),
+    block: null,
   };
   if (isForward(first)) {
     return {

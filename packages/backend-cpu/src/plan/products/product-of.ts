@@ -20,10 +20,10 @@ export interface OwnProducts {
   /** Whether it also computes products of bf16 values. */
   readonly bf16: boolean;
   /**
-   * Whether it also computes the f32 products that ONNX Runtime computes faster. It does if sizes vary, because the
-   * choice must not depend on them, and if loops in JavaScript are the alternative.
+   * Whether it also computes an f32 product that ONNX Runtime computes faster. It does if loops in JavaScript are the
+   * alternative, and if the sizes of the product vary, because the choice must not depend on them.
    */
-  readonly thin: boolean;
+  readonly thin: boolean | ((product: BatchedProduct) => boolean);
   /** Null if attention is decomposed before. */
   readonly attention: AttentionPlanning | null;
 }
@@ -59,7 +59,9 @@ export function productOf(
     addend,
     rounds,
   };
-  return own.thin || !isThin(product) ? product : undefined;
+  if (!isThin(product)) return product;
+  const isOwn = typeof own.thin === 'boolean' ? own.thin : own.thin(product);
+  return isOwn ? product : undefined;
 }
 
 function kindOf(

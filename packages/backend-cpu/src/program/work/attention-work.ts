@@ -22,12 +22,30 @@ export interface HeadsInMemory extends HeadPlaces {
   readonly packing: Packing;
 }
 
-/** The mask that is added to the scores. The flags say in which dims its size is not 1. */
+/** The mask that is added to the scores. Strides are in elements, and 0 in dims where the mask is the same for all. */
 export interface MaskInMemory {
   readonly value: number;
-  readonly hasItems: boolean;
-  readonly hasHeads: boolean;
-  readonly hasQueries: boolean;
+  readonly itemStride: number;
+  readonly headStride: number;
+  readonly queryStride: number;
+}
+
+/** The first key that each query sees, and one more than the last. */
+export interface KeyRangesInMemory {
+  readonly value: number;
+  /** The numbers of elements from item to item. It is 0 if all items have the same ranges. */
+  readonly itemStride: number;
+}
+
+/** What attention reads in addition, if it is a block of queries and keys of a larger attention. */
+export interface BlockOfAttention {
+  /** The number of queries of each head of the larger attention, in values that have a number for each query. */
+  readonly rowsOfHead: number;
+  /** Values in f32, with the first key of the block that each query sees, and one more than the last. */
+  readonly firstKeys: number;
+  readonly endKeys: number;
+  /** The numbers of the keys, in f32. */
+  readonly keyNumbers: number;
 }
 
 /** A result of attention, which may be only a part of a value. `isNarrow` says that it is stored as bf16, not f32. */
@@ -55,6 +73,9 @@ interface Common extends AttentionDims {
   readonly q: HeadsInMemory;
   readonly k: HeadsInMemory;
   readonly mask: MaskInMemory | null;
+  readonly keyRanges: KeyRangesInMemory | null;
+  /** Null for a whole attention. The gradients of keys and values of a block are added to what is in their places. */
+  readonly block: BlockOfAttention | null;
 }
 
 /** Attention, the logarithms of its rows' sums (which gradients need), or both. */

@@ -1,11 +1,24 @@
+import { attentionLimits, type AttentionOp } from '../../base/attention-dims.ts';
 import { computeDType } from '../../base/dtype-kind.ts';
 import { sizeAt } from '../../base/shape.ts';
-import type { Shape } from '../../spec/dtype.ts';
+import type { DType, Shape } from '../../spec/dtype.ts';
 import type { AttentionParams } from '../../spec/op.ts';
 import { matmul } from '../build/contract.ts';
-import { add, cast, equal, exp, lessEqual, log, scale, sub, where } from '../build/elementwise.ts';
+import {
+  add,
+  cast,
+  equal,
+  exp,
+  less,
+  lessEqual,
+  log,
+  logicalAnd,
+  scale,
+  sub,
+  where,
+} from '../build/elementwise.ts';
 import { constant, constantLike, iota } from '../build/leaf.ts';
-import { expandReduced, reshape } from '../build/movement.ts';
+import { expandReduced, reshape, sliceDim } from '../build/movement.ts';
 import { softmax, softmaxGrad } from '../build/normalize.ts';
 import { max, sum, sumTo } from '../build/reduce.ts';
 import type { Node } from '../node.ts';
@@ -15,20 +28,19 @@ interface Operands {
   readonly q: Node;
   readonly k: Node;
   readonly mask: Node | undefined;
+  readonly ranges: Node | undefined;
 }
 
 /** The dim of the keys in scores and weights. */
 const keyDim = [3];
 
 export function attentionParts(params: AttentionParams, inputs: readonly Node[]): Node {
-  const [q, k, v, mask] = inputs;
-  const weights = attentionWeights(params, operandsOf(q, k, mask));
-  return cast(weighted(rounded(weights, params), wide(v)), given(v).dtype);
+  const [, , v] = inputs;
+  return cast(weighted(weightsIn('attention', params, inputs), wide(v)), given(v).dtype);
 }
 
 export function attentionLogSumExpParts(params: AttentionParams, inputs: readonly Node[]): Node {
-  const [q, k, mask] = inputs;
-  const scores = attentionScores(params, operandsOf(q, k, mask));
+  const scores = attentionScores(params, operandsOf('attentionLogSumExp', params, inputs));
   const rows = scores.shape.slice(0, 3);
   const none = constant(Infinity, rows, scores.dtype);
   if (sizeAt(scores.shape, 3) === 0) return none;
@@ -60,8 +72,8 @@ export function attentionKeyGradParts(params: AttentionParams, inputs: readonly 
 }
 
 export function attentionValueGradParts(params: AttentionParams, inputs: readonly Node[]): Node {
-  const [q, k, v, dy, , , mask] = inputs;
-  const weights = rounded(attentionWeights(params, operandsOf(q, k, mask)), params);
+  const [, , v, dy] = inputs;
+  const weights = weightsIn('attentionKeyGrad', params, inputs);
   const { shape, dtype } = given(v);
   const product = matmul(stacked(weights, shape), stacked(wide(dy), shape), true);
   return cast(sumTo(product, shape), dtype);
@@ -69,25 +81,26 @@ export function attentionValueGradParts(params: AttentionParams, inputs: readonl
 
 /** The gradients of the products q kᵀ, without the factor `scale`, stacked by group. Shape: -> [B, G, H / G * T, S]. */
 function stackedSlopes(params: AttentionParams, inputs: readonly Node[]): Node {
-  const [q, k, v, dy, , , mask] = inputs;
-  // softmaxGrad takes the rounded weights, so that a program need not keep the unrounded ones.
-  const weights = rounded(attentionWeights(params, operandsOf(q, k, mask)), params);
+  const [, , v, dy] = inputs;
+  const weights = weightsIn('attentionKeyGrad', params, inputs);
   const { shape } = given(v);
   const owed = matmul(stacked(wide(dy), shape), wide(v), false, true);
   const slopes = softmaxGrad(weights, reshape(owed, weights.shape));
   return stacked(rounded(slopes, params), shape);
 }
 
-function attentionWeights(params: AttentionParams, operands: Operands): Node {
-  return weightsOf(attentionScores(params, operands), operands.mask);
+/** The rounded weights. softmaxGrad takes them too, so that a program need not keep the others. Shape: -> [B, H, T, S]. */
+function weightsIn(op: AttentionOp, params: AttentionParams, inputs: readonly Node[]): Node {
+  const operands = operandsOf(op, params, inputs);
+  return rounded(weightsOf(attentionScores(params, operands), operands), params);
 }
 
 /**
  * The weights: the softmax of the scores over the keys. They are zeros for a query whose scores are all masked.
- * Shape: [B, H, T, S] -> [B, H, T, S].
+ * Shape: scores [B, H, T, S] -> [B, H, T, S].
  */
-export function weightsOf(scores: Node, mask: Node | null | undefined): Node {
-  if (!mask || sizeAt(scores.shape, 3) === 0) return softmax(scores);
+export function weightsOf(scores: Node, { mask, ranges }: Pick<Operands, 'mask' | 'ranges'>): Node {
+  if (!(mask || ranges) || sizeAt(scores.shape, 3) === 0) return softmax(scores);
   const isBlind = expandReduced(largestOf(scores).isBlind, keyDim, scores);
   const nothing = constantLike(scores, 0);
   // The softmax of a row that is all masked is NaN, and so would be gradients through it.
@@ -106,7 +119,7 @@ function largestOf(scores: Node): { readonly largest: Node; readonly isBlind: No
  */
 export function attentionScores(
   { causal, scale: factor, rounding }: AttentionParams,
-  { q, k, mask }: Operands,
+  { q, k, mask, ranges }: Operands,
 ): Node {
   // Backends recognize a product of 16-bit values by its operands, which are casts of such values to f32. A scaled
   // operand is not a cast, so with rounding the product is scaled afterwards.
@@ -115,18 +128,28 @@ export function attentionScores(
       ? matmul(stacked(scale(q, factor), k.shape), k, false, true)
       : scale(matmul(stacked(q, k.shape), k, false, true), factor);
   const scores = reshape(products, [...q.shape.slice(0, 3), sizeAt(k.shape, 2)]);
-  const visible = causal ? add(scores, causalMask(scores)) : scores;
-  return mask === undefined ? visible : add(visible, mask);
+  const masks = [causal && causalMask(scores), ranges && rangeMask(ranges, scores), mask];
+  return masks.reduce<Node>((sum, each) => (each ? add(sum, each) : sum), scores);
 }
 
 /** A mask with 0 where query t sees key s <= t, and -Infinity elsewhere. Shape: scores [B, H, T, S] -> [1, 1, T, S]. */
-export function causalMask({ shape, dtype }: Pick<Node, 'shape' | 'dtype'>): Node {
-  const square = shape.slice(2);
-  const seen = lessEqual(iota(square, 1), iota(square, 0));
-  return reshape(
-    where(seen, constant(0, square, dtype), constant(Number.NEGATIVE_INFINITY, square, dtype)),
-    [1, 1, ...square],
-  );
+function causalMask({ shape, dtype }: Node): Node {
+  const square = [1, 1, ...shape.slice(2)];
+  return maskOf(lessEqual(iota(square, 3), iota(square, 2)), dtype);
+}
+
+/** The same for ranges of keys. Shape: ranges [B', T, 2], scores [B, H, T, S] -> [B', 1, T, S]. */
+function rangeMask(ranges: Node, { shape, dtype }: Node): Node {
+  const [items = 0, rows = 0] = ranges.shape;
+  const bound = (end: 0 | 1): Node =>
+    reshape(sliceDim(ranges, 2, end, end + 1), [items, 1, rows, 1]);
+  const keys = iota([1, 1, 1, sizeAt(shape, 3)], 3);
+  return maskOf(logicalAnd(lessEqual(bound(0), keys), less(keys, bound(1))), dtype);
+}
+
+function maskOf(seen: Node, dtype: DType): Node {
+  const number = (value: number): Node => constant(value, seen.shape, dtype);
+  return where(seen, number(0), number(Number.NEGATIVE_INFINITY));
 }
 
 /** The weights times the values. Shape: weights [B, H, T, S], v [B', G, S, E] -> [B, H, T, E]. */
@@ -155,8 +178,9 @@ function rounded(x: Node, { rounding }: AttentionParams): Node {
   return rounding === 'none' ? x : cast(cast(x, rounding), x.dtype);
 }
 
-function operandsOf(q: Node | undefined, k: Node | undefined, mask: Node | undefined): Operands {
-  return { q: wide(q), k: wide(k), mask: mask && wide(mask) };
+function operandsOf(op: AttentionOp, params: AttentionParams, inputs: readonly Node[]): Operands {
+  const { mask, ranges } = attentionLimits(op, params, inputs);
+  return { q: wide(inputs[0]), k: wide(inputs[1]), mask: mask && wide(mask), ranges };
 }
 
 function wide(x: Node | undefined): Node {

@@ -1,15 +1,10 @@
 import { computeDType, kindOf } from '../../base/dtype-kind.ts';
 import { type DType, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import { autocastDType } from '../../graph/autocast.ts';
-import { add, cast } from '../../graph/build/elementwise.ts';
+import { cast } from '../../graph/build/elementwise.ts';
 import { createNode } from '../../graph/create-node.ts';
 import { softmaxGrad } from '../../graph/build/normalize.ts';
-import {
-  attentionScores,
-  causalMask,
-  weighted,
-  weightsOf,
-} from '../../graph/decompose/decompose-attention.ts';
+import { attentionScores, weighted, weightsOf } from '../../graph/decompose/decompose-attention.ts';
 import type { Node } from '../../graph/node.ts';
 import { broadcastsTo, formatShape, sizeAt } from '../../base/shape.ts';
 import type { AttentionParams } from '../../spec/op.ts';
@@ -34,6 +29,12 @@ export interface AttentionOptions {
    * [B, H, T, S].
    */
   readonly mask?: Tensor;
+  /**
+   * The first key that each query sees, and one more than the last, as for documents that are packed into one row, or
+   * for sliding windows. Devices with kernels for attention skip the other keys.
+   * Shape: i32 [B or 1, T, 2].
+   */
+  readonly keyRanges?: Tensor;
   /** The probability with which an attention weight is dropped. Default: 0. */
   readonly dropout?: number;
   /** The factor of the scores. Default: 1 / sqrt(D). */
@@ -45,6 +46,7 @@ const operation = 'scaledDotProductAttention';
 export const attentionRules: OptionRules<AttentionOptions> = {
   causal: option.flag,
   mask: option.instanceOf(Tensor),
+  keyRanges: option.instanceOf(Tensor),
   dropout: option.fraction,
   scale: option.number,
 };
@@ -65,32 +67,26 @@ export function scaledDotProductAttention(
   checkOptions('scaledDotProductAttention', options, attentionRules);
   requireShapes(q, k, v);
   const [batch = 0, heads = 0, targets = 0, width = 0] = q.shape;
-  const [, groups = 0, sources = 0] = k.shape;
-  if (heads % groups !== 0) {
-    throw new ShapeError(
-      {
-        asked: `attention of ${heads} query heads over ${groups} key heads`,
-        found: 'no whole number of query heads per key head',
-        todo: 'Make the number of query heads a multiple of the key heads',
-      },
-      { q: q.shape, k: k.shape },
-    );
-  }
+  const sources = sizeAt(k.shape, 2);
   return composed(() => {
     const lower = ({ node, dtype }: Tensor): Node =>
       dtype === 'f64' ? node : cast(node, autocastDType() ?? dtype);
     const operands = [lower(q), lower(k), lower(v)] as const;
     const mask = maskOf(options, [batch, heads, targets, sources], computeDType(q.dtype));
+    const ranges = options.keyRanges?.node;
     const params: AttentionParams = {
-      causal: options.causal === true && mask === null,
+      causal: options.causal === true,
+      hasKeyRanges: ranges !== undefined,
       scale: options.scale ?? 1 / Math.sqrt(width),
       rounding: roundingOf(operands[0].dtype),
     };
-    if (options.dropout !== undefined && options.dropout > 0) {
-      return withDropout(params, operands, mask, options.dropout);
-    }
-    const inputs = mask === null ? operands : [...operands, mask];
-    return new Tensor(createNode('attention', params, inputs));
+    const limits = [mask, ranges].filter((limit) => limit !== undefined);
+    // The op checks its inputs, also where dropout takes its place.
+    const whole = createNode('attention', params, [...operands, ...limits]);
+    const { dropout: dropped = 0 } = options;
+    return dropped > 0
+      ? withDropout(params, operands, { mask, ranges }, dropped)
+      : new Tensor(whole);
   });
 }
 
@@ -105,35 +101,27 @@ function roundingOf(dtype: DType): AttentionParams['rounding'] {
 function withDropout(
   params: AttentionParams,
   [q, k, v]: readonly [Node, Node, Node],
-  mask: Node | null,
+  limits: { readonly mask: Node | undefined; readonly ranges: Node | undefined },
   probability: number,
 ): Tensor {
   const wide = (x: Node): Node => cast(x, computeDType(x.dtype));
-  const scores = attentionScores(params, { q: wide(q), k: wide(k), mask: mask ?? undefined });
+  const scores = attentionScores(params, { q: wide(q), k: wide(k), ...limits });
   const weights = withOwnGradient(
     [scores],
-    () => cast(weightsOf(scores, mask), v.dtype),
+    () => cast(weightsOf(scores, limits), v.dtype),
     (gradient, _, y) => [softmaxGrad(wide(y), wide(gradient))],
   );
   return new Tensor(weighted(dropout(new Tensor(weights), probability).node, v));
 }
 
-/**
- * The mask as numbers that are added to the scores, with a size of 1 in dims where it is the same for all. It includes
- * the causal mask if both are asked for. Null if `mask` is not given: the attention op applies a causal mask itself.
- */
-function maskOf(
-  { causal = false, mask }: AttentionOptions,
-  scores: Shape,
-  dtype: DType,
-): Node | null {
-  if (mask === undefined) return null;
+/** The mask as numbers that are added to the scores, with a size of 1 in dims where it is the same for all. */
+function maskOf({ mask }: AttentionOptions, scores: Shape, dtype: DType): Node | undefined {
+  if (mask === undefined) return undefined;
   requireMask(mask, scores);
   const leading = Array.from({ length: 4 - mask.shape.length }, () => 1);
   const aligned = mask.reshape([...leading, ...mask.shape]);
   const whole = aligned.expand([...aligned.shape.slice(0, 3), sizeAt(scores, 3)]);
-  const added = whole.dtype === 'bool' ? additive(whole, dtype) : whole.to(dtype);
-  return causal ? add(added.node, causalMask({ shape: scores, dtype })) : added.node;
+  return (whole.dtype === 'bool' ? additive(whole, dtype) : whole.to(dtype)).node;
 }
 
 function additive(visible: Tensor, dtype: DType): Tensor {

@@ -1,51 +1,78 @@
 import { CheckpointError, type DType } from '@shardwise/core/extend';
+import type { GgufBlockName } from '../../quantized/gguf-formats.ts';
+import {
+  type BlockDecoder,
+  decodeQ40,
+  decodeQ41,
+  decodeQ4K,
+  decodeQ50,
+  decodeQ51,
+  decodeQ5K,
+  decodeQ6K,
+  decodeQ80,
+  QK,
+  QK_K,
+} from './decode-blocks.ts';
 
-/** How numbers are stored: a block of `elements` numbers takes `bytes` bytes. */
-export interface BlockType {
+/** Numbers that are stored one by one, as they are. */
+export interface PlainType {
   readonly name: string;
-  readonly elements: number;
+  readonly elements: 1;
   readonly bytes: number;
   /** The dtype that tensors have when they are loaded. */
   readonly dtype: DType;
-  /**
-   * Decodes whole blocks to f32. Null for numbers that are stored one by one, as they are.
-   * Shape: bytes [n · bytes] -> values [n · elements].
-   */
-  readonly decode: ((bytes: Uint8Array<ArrayBuffer>, values: Float32Array) => void) | null;
+  readonly decode: null;
 }
 
-/** The number of elements of a quantised block. */
-const QK = 32;
+/** Numbers that are stored in blocks: `elements` numbers take `bytes` bytes. */
+export interface QuantisedType {
+  readonly name: GgufBlockName;
+  readonly elements: number;
+  readonly bytes: number;
+  readonly dtype: 'f32';
+  readonly decode: BlockDecoder;
+}
 
-function plain(name: string, dtype: DType, bytes: number): BlockType {
+/** How numbers are stored. */
+export type BlockType = PlainType | QuantisedType;
+
+function plain(name: string, dtype: DType, bytes: number): PlainType {
   return { name, elements: 1, bytes, dtype, decode: null };
 }
 
-function quantised(name: string, bytes: number, decode: BlockType['decode']): BlockType {
-  return { name, elements: QK, bytes, dtype: 'f32', decode };
+function quantised(
+  name: GgufBlockName,
+  elements: number,
+  bytes: number,
+  decode: BlockDecoder,
+): QuantisedType {
+  return { name, elements, bytes, dtype: 'f32', decode };
 }
 
+/** The bytes of a tensor of blocks, as numbers of u8. */
+export const bytesOfBlocks: PlainType = plain('bytes', 'u8', 1);
+
 /** The types by their numbers in files (ggml.h). */
-const types: ReadonlyMap<number, BlockType> = new Map([
+const types: ReadonlyMap<number, BlockType> = new Map<number, BlockType>([
   [0, plain('F32', 'f32', 4)],
   [1, plain('F16', 'f16', 2)],
-  [2, quantised('Q4_0', 18, decodeQ40)],
-  [3, quantised('Q4_1', 20, decodeQ41)],
-  [8, quantised('Q8_0', 34, decodeQ80)],
+  [2, quantised('Q4_0', QK, 18, decodeQ40)],
+  [3, quantised('Q4_1', QK, 20, decodeQ41)],
+  [6, quantised('Q5_0', QK, 22, decodeQ50)],
+  [7, quantised('Q5_1', QK, 24, decodeQ51)],
+  [8, quantised('Q8_0', QK, 34, decodeQ80)],
+  [12, quantised('Q4_K', QK_K, 144, decodeQ4K)],
+  [13, quantised('Q5_K', QK_K, 176, decodeQ5K)],
+  [14, quantised('Q6_K', QK_K, 210, decodeQ6K)],
   [30, plain('BF16', 'bf16', 2)],
 ]);
 
 /** The names of other types, for errors. */
 const otherNames: ReadonlyMap<number, string> = new Map(
   Object.entries({
-    Q5_0: 6,
-    Q5_1: 7,
     Q8_1: 9,
     Q2_K: 10,
     Q3_K: 11,
-    Q4_K: 12,
-    Q5_K: 13,
-    Q6_K: 14,
     Q8_K: 15,
     IQ2_XXS: 16,
     IQ2_XS: 17,
@@ -80,46 +107,4 @@ export function blockTypeOf(number: number, tensor: string, path: string): Block
     },
     { path, tensor, type: name },
   );
-}
-
-/** d (f16), and 32 signed bytes q: values d q. */
-function decodeQ80(bytes: Uint8Array<ArrayBuffer>, values: Float32Array): void {
-  const view = viewOf(bytes);
-  for (let block = 0; block * 34 < bytes.byteLength; block++) {
-    const scale = view.getFloat16(block * 34, true);
-    for (let index = 0; index < QK; index++) {
-      values[block * QK + index] = scale * view.getInt8(block * 34 + 2 + index);
-    }
-  }
-}
-
-/** d (f16), and 16 bytes, each with the numbers q of elements i and i + 16 in its halves: values d (q - 8). */
-function decodeQ40(bytes: Uint8Array<ArrayBuffer>, values: Float32Array): void {
-  const view = viewOf(bytes);
-  for (let block = 0; block * 18 < bytes.byteLength; block++) {
-    const scale = view.getFloat16(block * 18, true);
-    for (let index = 0; index < QK / 2; index++) {
-      const both = bytes[block * 18 + 2 + index] ?? 0;
-      values[block * QK + index] = scale * ((both & 15) - 8);
-      values[block * QK + QK / 2 + index] = scale * ((both >> 4) - 8);
-    }
-  }
-}
-
-/** d and m (f16), and 16 bytes as in Q4_0: values d q + m. */
-function decodeQ41(bytes: Uint8Array<ArrayBuffer>, values: Float32Array): void {
-  const view = viewOf(bytes);
-  for (let block = 0; block * 20 < bytes.byteLength; block++) {
-    const scale = view.getFloat16(block * 20, true);
-    const least = view.getFloat16(block * 20 + 2, true);
-    for (let index = 0; index < QK / 2; index++) {
-      const both = bytes[block * 20 + 4 + index] ?? 0;
-      values[block * QK + index] = scale * (both & 15) + least;
-      values[block * QK + QK / 2 + index] = scale * (both >> 4) + least;
-    }
-  }
-}
-
-function viewOf(bytes: Uint8Array<ArrayBuffer>): DataView<ArrayBuffer> {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

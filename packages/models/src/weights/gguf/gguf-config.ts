@@ -1,15 +1,76 @@
-import { CheckpointError } from '@shardwise/core/extend';
-import type { GgufFile, GgufValue } from './gguf-file.ts';
+import { CheckpointError, type ModelFolder } from '@shardwise/core/extend';
+import { type GgufFile, type GgufValue, readGguf } from './gguf-file.ts';
+import { ROPE_FACTORS, ropeFactors, ropeScaling } from './gguf-rope.ts';
 
-/** The architectures of files, and what Hugging Face calls them. */
-const architectures: ReadonlyMap<
-  string,
-  { readonly modelType: string; readonly className: string }
-> = new Map([
-  ['llama', { modelType: 'llama', className: 'LlamaForCausalLM' }],
-  ['qwen2', { modelType: 'qwen2', className: 'Qwen2ForCausalLM' }],
-  ['qwen3', { modelType: 'qwen3', className: 'Qwen3ForCausalLM' }],
+/** An architecture of files. */
+interface GgufArchitecture {
+  /** What Hugging Face calls it. */
+  readonly modelType: string;
+  readonly className: string;
+  /** The keys that only files of this architecture have. */
+  readonly keys: readonly string[];
+  /** The keys of config.json that only this architecture has. */
+  readonly settings: (keys: Keys, sizes: Sizes) => Readonly<Record<string, unknown>>;
+}
+
+interface Sizes {
+  readonly layers: number;
+  readonly hidden: number;
+  readonly heads: number;
+  readonly headDim: number;
+}
+
+/**
+ * The number whose root divides scores, which files do not have: the width of a head, but in the largest model of each
+ * family, which has this number of layers, the hidden size by head (as in llama.cpp).
+ */
+function scoreScale({ layers, hidden, heads, headDim }: Sizes, largest: number): number {
+  return layers === largest ? hidden / heads : headDim;
+}
+
+const architectures: ReadonlyMap<string, GgufArchitecture> = new Map([
+  ['llama', like('llama', 'LlamaForCausalLM')],
+  ['qwen2', like('qwen2', 'Qwen2ForCausalLM')],
+  ['qwen3', like('qwen3', 'Qwen3ForCausalLM')],
+  [
+    'gemma2',
+    {
+      modelType: 'gemma2',
+      className: 'Gemma2ForCausalLM',
+      keys: ['attention.sliding_window', 'attn_logit_softcapping', 'final_logit_softcapping'],
+      settings: (keys, sizes) => ({
+        sliding_window: keys.number('attention.sliding_window'),
+        attn_logit_softcapping: keys.optional('attn_logit_softcapping') ?? 50,
+        final_logit_softcapping: keys.optional('final_logit_softcapping') ?? 30,
+        query_pre_attn_scalar: scoreScale(sizes, 46),
+      }),
+    },
+  ],
+  [
+    'gemma3',
+    {
+      modelType: 'gemma3_text',
+      className: 'Gemma3ForCausalLM',
+      keys: [
+        'attention.sliding_window',
+        'attention.sliding_window_pattern',
+        'final_logit_softcapping',
+        'rope.freq_base_swa',
+      ],
+      settings: (keys, sizes) => ({
+        sliding_window: keys.optional('attention.sliding_window') ?? null,
+        sliding_window_pattern: keys.optional('attention.sliding_window_pattern') ?? 6,
+        final_logit_softcapping: keys.optional('final_logit_softcapping') ?? null,
+        rope_local_base_freq: keys.optional('rope.freq_base_swa') ?? 10000,
+        query_pre_attn_scalar: scoreScale(sizes, 62),
+      }),
+    },
+  ],
 ]);
+
+function like(modelType: string, className: string): GgufArchitecture {
+  return { modelType, className, keys: [], settings: () => ({}) };
+}
 
 /** The keys that are read, without the architecture before them. */
 const knownKeys: ReadonlySet<string> = new Set([
@@ -37,87 +98,87 @@ export interface HeadCounts {
 }
 
 /**
- * Makes the config.json of the metadata of a file. Throws CheckpointError for another architecture, for a key that is
+ * Makes the config.json of a file. Throws CheckpointError for a damaged file, for another architecture, for a key that is
  * missing, and for one that no class of this library computes, which it names.
  */
-export function ggufConfig(file: GgufFile): Record<string, unknown> {
+export async function ggufConfig(
+  folder: ModelFolder,
+  name: string,
+): Promise<Record<string, unknown>> {
+  const file = await readGguf(folder, name);
   const { metadata, path, tensors } = file;
-  const kind = textOf(metadata.get('general.architecture'));
-  const architecture = architectures.get(kind ?? '');
-  if (kind === undefined || architecture === undefined) {
+  const kind = kindOf(file);
+  const architecture = architectures.get(kind);
+  if (architecture === undefined) {
     throw refusal(
       path,
       `the architecture ${JSON.stringify(kind)}`,
       `Use a file of ${[...architectures.keys()].join(', ')}`,
     );
   }
-  const keys = keysOf(file, kind);
+  const keys = keysOf(file, kind, architecture.keys);
   const heads = headCounts(file);
   const hidden = keys.number('embedding_length');
+  const layers = keys.number('block_count');
   const headDim = keys.optional('attention.key_length') ?? hidden / heads.query;
-  const rotated = keys.optional('rope.dimension_count') ?? headDim;
-  if (rotated !== headDim) {
-    throw refusal(
-      path,
-      `${rotated} rotated channels of ${headDim} of a head`,
-      'Use a model that rotates all channels',
-    );
-  }
+  requireHeadDim(path, headDim, keys);
   const [vocabulary] = tensors.get('token_embd.weight')?.shape ?? [];
   if (vocabulary === undefined)
     throw refusal(path, 'no token_embd.weight', 'Use a file of a whole model');
-  const tokenId = (name: string): unknown =>
-    metadata.get(`tokenizer.ggml.${name}_token_id`) ?? null;
+  const tokenId = (role: string): unknown =>
+    metadata.get(`tokenizer.ggml.${role}_token_id`) ?? null;
+  const isUsual = kind !== 'gemma2' && kind !== 'gemma3' && headDim === hidden / heads.query;
+  const theta = keys.optional('rope.freq_base') ?? 10000;
+  const factors = tensors.has(ROPE_FACTORS) ? await ropeFactors(folder, name, file) : null;
   return {
     model_type: architecture.modelType,
     architectures: [architecture.className],
     vocab_size: vocabulary,
     hidden_size: hidden,
     intermediate_size: keys.number('feed_forward_length'),
-    num_hidden_layers: keys.number('block_count'),
+    num_hidden_layers: layers,
     num_attention_heads: heads.query,
     num_key_value_heads: heads.key,
-    ...(headDim === hidden / heads.query ? {} : { head_dim: headDim }),
+    ...(isUsual ? {} : { head_dim: headDim }),
     max_position_embeddings: keys.number('context_length'),
     rms_norm_eps: keys.number('attention.layer_norm_rms_epsilon'),
-    rope_theta: keys.optional('rope.freq_base') ?? 10000,
-    ...ropeScaling(file, kind),
+    rope_theta: theta,
+    ...ropeScaling(file, kind, { factors, theta, headDim }),
     ...(tensors.has('blk.0.attn_q.bias') && kind === 'llama' ? { attention_bias: true } : {}),
+    ...architecture.settings(keys, { layers, hidden, heads: heads.query, headDim }),
     tie_word_embeddings: !tensors.has('output.weight'),
     bos_token_id: tokenId('bos'),
     eos_token_id: tokenId('eos'),
   };
 }
 
-/** The numbers of heads of queries and of keys. Throws CheckpointError if they differ from layer to layer. */
-export function headCounts(file: GgufFile): HeadCounts {
-  const kind = textOf(file.metadata.get('general.architecture')) ?? '';
-  const keys = keysOf(file, kind);
-  const query = keys.number('attention.head_count');
-  return { query, key: keys.optional('attention.head_count_kv') ?? query };
+function kindOf({ metadata }: GgufFile): string {
+  return textOf(metadata.get('general.architecture')) ?? '';
 }
 
-function ropeScaling({ metadata, path, tensors }: GgufFile, kind: string): Record<string, unknown> {
-  if (tensors.has('rope_freqs.weight')) {
-    throw refusal(
-      path,
-      'rope_freqs.weight, the frequencies of scaled rotary embeddings as numbers',
-      'Use the folder of Hugging Face, whose config.json says how they are made',
-    );
-  }
-  const type = textOf(metadata.get(`${kind}.rope.scaling.type`)) ?? 'none';
-  const factor = metadata.get(`${kind}.rope.scaling.factor`);
-  if (type === 'none') return {};
-  const original = metadata.get(`${kind}.rope.scaling.original_context_length`);
-  if ((type !== 'linear' && type !== 'yarn') || typeof factor !== 'number') {
-    throw refusal(
-      path,
-      `${kind}.rope.scaling.type ${JSON.stringify(type)} with the factor ${String(factor)}`,
-      'Use a file with linear or yarn scaling',
-    );
-  }
-  const length = typeof original === 'number' ? { original_max_position_embeddings: original } : {};
-  return { rope_scaling: { rope_type: type, factor, ...length } };
+/** Whether the results of attention and of the perceptron have norms, all of whose weights are stored with 1 added. */
+export function isGemma(file: GgufFile): boolean {
+  return kindOf(file).startsWith('gemma');
+}
+
+/** Throws CheckpointError for heads of which a part is rotated, and for values of another width. */
+function requireHeadDim(path: string, headDim: number, keys: Keys): void {
+  const rotated = keys.optional('rope.dimension_count') ?? headDim;
+  const ofValues = keys.optional('attention.value_length') ?? headDim;
+  if (rotated === headDim && ofValues === headDim) return;
+  throw refusal(
+    path,
+    `heads of width ${headDim} with ${rotated} rotated channels and values of width ${ofValues}`,
+    'Use a model in which these are equal',
+  );
+}
+
+/** The numbers of heads of queries and of keys. Throws CheckpointError if they differ from layer to layer. */
+export function headCounts(file: GgufFile): HeadCounts {
+  const kind = kindOf(file);
+  const keys = keysOf(file, kind, architectures.get(kind)?.keys ?? []);
+  const query = keys.number('attention.head_count');
+  return { query, key: keys.optional('attention.head_count_kv') ?? query };
 }
 
 interface Keys {
@@ -126,9 +187,10 @@ interface Keys {
   optional(key: string): number | undefined;
 }
 
-function keysOf({ metadata, path }: GgufFile, kind: string): Keys {
+function keysOf({ metadata, path }: GgufFile, kind: string, own: readonly string[]): Keys {
   for (const [key, value] of metadata) {
-    if (!key.startsWith(`${kind}.`) || knownKeys.has(key.slice(kind.length + 1))) continue;
+    const name = key.slice(kind.length + 1);
+    if (!key.startsWith(`${kind}.`) || knownKeys.has(name) || own.includes(name)) continue;
     throw refusal(
       path,
       `the key "${key}" = ${shown(value)}, which the class for ${kind} does not compute`,

@@ -13,18 +13,29 @@ const blockNames: ReadonlyMap<string, string> = new Map([
   ['ffn_down', 'mlp.down_proj'],
 ]);
 
+/** In Gemma, the norms of results have tensors of their own, and the perceptron's norm another name. */
+const gemmaNames: ReadonlyMap<string, string> = new Map([
+  ...blockNames,
+  ['ffn_norm', 'pre_feedforward_layernorm'],
+  ['post_attention_norm', 'post_attention_layernorm'],
+  ['post_ffw_norm', 'post_feedforward_layernorm'],
+]);
+
 const outerNames: ReadonlyMap<string, string> = new Map([
   ['token_embd.weight', 'model.embed_tokens.weight'],
   ['output_norm.weight', 'model.norm.weight'],
   ['output.weight', 'lm_head.weight'],
 ]);
 
-/** The name in the model of a tensor of a file. Undefined for a tensor that no class of this library has. */
-export function modelName(stored: string): string | undefined {
+/**
+ * The name in the model of a tensor of a file, whose architecture has norms of results or not. Undefined for a tensor
+ * that no class of this library has.
+ */
+export function modelName(stored: string, normsResults: boolean): string | undefined {
   const outer = outerNames.get(stored);
   if (outer !== undefined) return outer;
   const [, layer, part = '', kind] = /^blk\.(\d+)\.(\w+)\.(weight|bias)$/.exec(stored) ?? [];
-  const name = blockNames.get(part);
+  const name = (normsResults ? gemmaNames : blockNames).get(part);
   return name === undefined ? undefined : `model.layers.${layer}.${name}.${kind}`;
 }
 

@@ -12,9 +12,11 @@ import {
   type TensorSource,
   wholeChunk,
 } from '@shardwise/core/extend';
-import { headCounts } from './gguf-config.ts';
+import { bytesOfBlocks, type QuantisedType } from './block-types.ts';
+import { headCounts, isGemma } from './gguf-config.ts';
 import { type GgufFile, type GgufTensor, readGguf } from './gguf-file.ts';
 import { headsKind, modelName } from './gguf-names.ts';
+import { ROPE_FACTORS } from './gguf-rope.ts';
 
 /** A tensor of the file, and how its rows are ordered. */
 interface Entry {
@@ -24,6 +26,8 @@ interface Entry {
    * of pairs come before all second ones. 1 if the rows are in the model's order.
    */
   readonly headRows: number;
+  /** What is added to its numbers of f32. Gemma's weights of norms are 1 less in the model than in the file. */
+  readonly added: 0 | -1;
 }
 
 /** The most bytes that are decoded at a time. */
@@ -32,6 +36,10 @@ const BLOCK_BYTES = 4 * 1024 * 1024;
 /** The tensors of a GGUF file under the names, and with the rows in the order, of Hugging Face. */
 export interface GgufSource extends TensorSource {
   readonly file: GgufFile;
+  /** How the file keeps a tensor. Null if its numbers are not in blocks, or if there is no such tensor. */
+  blocksOf(name: string): QuantisedType | null;
+  /** The same tensors, but with these ones as the bytes of their blocks: u8 [rows, bytes of a row]. */
+  withBytes(names: ReadonlySet<string>): TensorSource;
 }
 
 /**
@@ -42,8 +50,29 @@ export async function ggufSource(folder: ModelFolder, name: string): Promise<Ggu
   const file = await readGguf(folder, name);
   const entries = entriesOf(file);
   return {
+    ...sourceOf(folder, name, entries),
     file,
-    place: file.path,
+    blocksOf(tensor) {
+      const type = entries.get(tensor)?.tensor.type;
+      return type === undefined || type.decode === null ? null : type;
+    },
+    withBytes(names) {
+      const all = [...entries].map(([own, entry]): [string, Entry] => [
+        own,
+        names.has(own) ? inBytes(entry) : entry,
+      ]);
+      return sourceOf(folder, name, new Map(all));
+    },
+  };
+}
+
+function sourceOf(
+  folder: ModelFolder,
+  name: string,
+  entries: ReadonlyMap<string, Entry>,
+): TensorSource {
+  return {
+    place: pathIn(folder, name),
     names: [...entries.keys()],
     isVerifiedByReading: false,
     get(tensor) {
@@ -54,12 +83,26 @@ export async function ggufSource(folder: ModelFolder, name: string): Promise<Ggu
   };
 }
 
+/** A tensor of blocks as the bytes of its rows, each of which is whole blocks. */
+function inBytes(entry: Entry): Entry {
+  const { shape, type } = entry.tensor;
+  const columns = shape.at(-1) ?? 1;
+  const rowBytes = (columns / type.elements) * type.bytes;
+  return {
+    ...entry,
+    tensor: { ...entry.tensor, shape: [...shape.slice(0, -1), rowBytes], type: bytesOfBlocks },
+  };
+}
+
 function entriesOf(file: GgufFile): ReadonlyMap<string, Entry> {
   const heads = headCounts(file);
   const isLlama = file.metadata.get('general.architecture') === 'llama';
+  const hasGemmaNorms = isGemma(file);
   const entries = new Map<string, Entry>();
   for (const [stored, tensor] of file.tensors) {
-    const name = modelName(stored);
+    // The config says what these are for.
+    if (stored === ROPE_FACTORS) continue;
+    const name = modelName(stored, hasGemmaNorms);
     if (name === undefined) throw unknownTensor(file.path, stored);
     const kind = isLlama ? headsKind(stored) : null;
     const [rows = 1] = tensor.shape;
@@ -67,7 +110,11 @@ function entriesOf(file: GgufFile): ReadonlyMap<string, Entry> {
     if (!Number.isInteger(headRows) || (headRows !== 1 && headRows % 2 !== 0)) {
       throw unknownTensor(file.path, `${stored} with ${rows} rows of ${kind} heads`);
     }
-    entries.set(name, { tensor, headRows });
+    const added = hasGemmaNorms && stored.endsWith('norm.weight') ? -1 : 0;
+    if (added !== 0 && tensor.type.name !== 'F32') {
+      throw unknownTensor(file.path, `${stored} of the type ${tensor.type.name}`);
+    }
+    entries.set(name, { tensor, headRows, added });
   }
   return entries;
 }
@@ -101,6 +148,7 @@ function readerOf(
           await fillRange(opened, path, tensor, first, to);
         }
       }
+      if (entry.added !== 0) addTo(target, entry.added);
     },
     async [Symbol.asyncDispose]() {
       await opened?.close();
@@ -171,6 +219,14 @@ async function fillHeads(
       );
       at = stop;
     }
+  }
+}
+
+/** Adds a number to numbers of f32. */
+function addTo(bytes: Uint8Array<ArrayBuffer>, added: number): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = 0; at < bytes.byteLength; at += 4) {
+    view.setFloat32(at, view.getFloat32(at, true) + added, true);
   }
 }
 

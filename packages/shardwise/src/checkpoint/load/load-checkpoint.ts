@@ -1,20 +1,21 @@
-import { requirePath } from '../format/check-arguments.ts';
-import { diskFiles } from '../places/disk-files.ts';
+import { type CheckpointPlace, readableAt, requirePlace } from '../places/checkpoint-place.ts';
 import { requireNoTargets, type Checkpoint, openCheckpoint } from './open-checkpoint.ts';
 
 /**
- * Opens the checkpoint in `directory`, or the latest one of a folder of checkpoints or of a run directory. Any
+ * Opens the checkpoint at a place, or the latest one of a folder of checkpoints or of a run directory. A place is a path,
+ * a URL of http or https, an address such as `s3://bucket/runs/1`, or another folder. Any
  * strategy and number of ranks may have saved it. Throws CheckpointError if files are missing or cut off.
  * Tensors are checked when they are read. Throws ConfigError for a model or another argument, which
  * loadModel, loadOptimizer and loadStates take.
  */
 export async function loadCheckpoint(
-  directory: string,
+  place: CheckpointPlace,
   ...more: readonly never[]
 ): Promise<Checkpoint> {
-  requirePath('checkpoints.load', directory);
+  requirePlace('checkpoints.load', place);
   requireNoTargets(more);
-  return openCheckpoint(diskFiles, directory);
+  const { files, directory } = readableAt(place);
+  return openCheckpoint(files, directory);
 }
 
 /**

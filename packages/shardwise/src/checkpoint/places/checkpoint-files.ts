@@ -23,6 +23,8 @@ export interface ReadableFiles {
   open(path: string): Promise<OpenFile>;
   /** Returns the CRC-32 of zlib. */
   checksum(bytes: Uint8Array): number;
+  /** Lists the names in a folder. Absent where no list can be had, as of a web server. */
+  list?(path: string): Promise<readonly string[]>;
 }
 
 /** The place where a checkpoint lies, to write to. Each call is durable when its promise settles. */
@@ -32,6 +34,11 @@ export interface CheckpointFiles extends ReadableFiles {
   makeDirectory(path: string): Promise<void>;
   /** Writes `chunks` one after the other. */
   writeFile(path: string, chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<void>;
+  /**
+   * Takes the final name of a folder before anything is written, where folders cannot be renamed. Their files are then
+   * written under that name, and publish() has nothing to do. Rejects with the code EEXIST if another writer has it.
+   */
+  claim?(folder: string): Promise<void>;
   /** Renames a file atomically. It may replace an existing file. */
   rename(from: string, to: string): Promise<void>;
   /**

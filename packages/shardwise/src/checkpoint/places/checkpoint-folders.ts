@@ -1,4 +1,4 @@
-import type { CheckpointFiles } from './checkpoint-files.ts';
+import type { CheckpointFiles, ReadableFiles } from './checkpoint-files.ts';
 import { stateName } from '../format/index-file.ts';
 
 const TEMPORARY = /^\.writing-(.+)-[0-9a-f]{8}$/;
@@ -35,9 +35,9 @@ export function freeName(step: number, existing: readonly string[]): string {
 /** Removes the unfinished folders of interrupted saves. */
 export async function removeLeftovers(files: CheckpointFiles, directory: string): Promise<void> {
   for (const entry of await files.list(directory)) {
-    const [, writer] = TEMPORARY.exec(entry) ?? [];
-    if (writer === undefined) continue;
     const path = files.join(directory, entry);
+    const writer = await writerOf(files, entry, path);
+    if (writer === undefined) continue;
     const isWriting = await files.isWriting(writer);
     const isAbandoned =
       isWriting === undefined
@@ -47,12 +47,24 @@ export async function removeLeftovers(files: CheckpointFiles, directory: string)
   }
 }
 
+/** Returns the writer of an unfinished folder. Returns undefined for another entry. */
+async function writerOf(
+  files: CheckpointFiles,
+  entry: string,
+  path: string,
+): Promise<string | undefined> {
+  const [, writer] = TEMPORARY.exec(entry) ?? [];
+  if (writer !== undefined || files.claim === undefined || !isCheckpointName(entry)) return writer;
+  const isWhole = (await files.find(files.join(path, stateName))) !== undefined;
+  return isWhole ? undefined : '';
+}
+
 /** Returns the names of the checkpoints in a folder, the last written first. */
 export async function checkpointNames(
-  files: CheckpointFiles,
+  files: ReadableFiles,
   directory: string,
 ): Promise<readonly string[]> {
-  const names = (await files.list(directory)).filter(isCheckpointName);
+  const names = ((await files.list?.(directory)) ?? []).filter(isCheckpointName);
   const dated = await Promise.all(
     names.map(async (name) => ({ name, ms: await modifiedMs(files, files.join(directory, name)) })),
   );
@@ -83,6 +95,6 @@ export async function prune(
 }
 
 /** Returns Infinity if there is nothing at the path. */
-async function modifiedMs(files: CheckpointFiles, path: string): Promise<number> {
+async function modifiedMs(files: ReadableFiles, path: string): Promise<number> {
   return (await files.find(path))?.modifiedMs ?? Infinity;
 }

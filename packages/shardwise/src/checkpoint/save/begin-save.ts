@@ -157,6 +157,20 @@ export async function checkSoleWriter(
   );
 }
 
+/** Throws SaveFailure instead of the error of a folder whose name another run has taken. */
+export async function unlessTaken(name: string, work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
+    throw new SaveFailure(
+      `another run has saved ${name} there meanwhile`,
+      'Give each run a folder of its own; that checkpoint is whole',
+    );
+  }
+}
+
 async function latestIn(files: CheckpointFiles, directory: string): Promise<string | undefined> {
   const text = await readText(files, files.join(directory, latestName)).catch(() => undefined);
   return text?.trim();
@@ -175,6 +189,11 @@ async function makePlace({
   await checkSoleWriter(files, directory, known);
   const name = freeName(step, await files.list(directory));
   known.add(name);
+  if (files.claim !== undefined) {
+    const claimed = files.join(directory, name);
+    await unlessTaken(name, files.claim(claimed));
+    return { temporary: claimed, name };
+  }
   const temporary = files.join(directory, temporaryName(files));
   await files.makeDirectory(temporary);
   return { temporary, name };

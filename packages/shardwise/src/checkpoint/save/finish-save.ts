@@ -1,7 +1,7 @@
 import { onAllRanks, type ProcessGroup, SaveFailure } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { saveAgain } from './require-equal.ts';
-import { type BegunSave, checkSoleWriter } from './begin-save.ts';
+import { type BegunSave, checkSoleWriter, unlessTaken } from './begin-save.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
 import { prune, removeLeftovers, temporaryName } from '../places/checkpoint-folders.ts';
 import {
@@ -81,11 +81,11 @@ async function publish(save: BegunSave, written: readonly Written[]): Promise<vo
     rankStates: written.map(({ rankState }) => rankState),
   });
   await checkPresence(files, temporary, written);
+  await checkSoleWriter(files, directory, save.known);
   await files.writeFile(files.join(temporary, stateName), [state]);
   await files.syncDirectory(temporary);
-
-  await checkSoleWriter(files, directory, save.known);
-  await giveName(save);
+  const folder = files.join(directory, name);
+  await unlessTaken(name, files.publish(temporary, folder, stateName));
   const pointer = files.join(directory, temporaryName(files));
   await files.writeFile(pointer, [new TextEncoder().encode(`${name}\n`)]);
   await files.rename(pointer, files.join(directory, latestName));
@@ -140,18 +140,5 @@ async function checkPresence(
         'Save to a folder that all hosts share',
       );
     }
-  }
-}
-
-async function giveName({ files, temporary, directory, name }: BegunSave): Promise<void> {
-  try {
-    await files.publish(temporary, files.join(directory, name), stateName);
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
-    throw new SaveFailure(
-      `another run has saved ${name} there meanwhile`,
-      'Give each run a folder of its own; that checkpoint is whole',
-    );
   }
 }

@@ -1,16 +1,15 @@
 import { checkOptions, option, type OptionRules, type ProcessGroup } from '@shardwise/core/extend';
 import { singleGroup } from '@shardwise/collectives';
-import { requirePath } from '../format/check-arguments.ts';
 import type { CheckpointContents } from './checkpoint-contents.ts';
 import { CheckpointSaver, saveRules } from './checkpoint-saver.ts';
 import type { CheckpointFiles } from '../places/checkpoint-files.ts';
-import { diskFiles } from '../places/disk-files.ts';
+import { type CheckpointPlace, requirePlace, writableAt } from '../places/checkpoint-place.ts';
 
 /** Options of `saveCheckpoint`. */
 export interface SaveCheckpointOptions {
   /** The ranks that save together. Default: this rank alone. */
   readonly group?: ProcessGroup;
-  /** Where files are written. Default: the disk. */
+  /** With what files are written. Default: what the folder's place needs. */
   readonly files?: CheckpointFiles;
   /** Keeps only this many checkpoints in the folder, the latest ones. Default: all. */
   readonly keep?: number;
@@ -27,13 +26,17 @@ const saveCheckpointRules: OptionRules<SaveCheckpointOptions> = {
  * run. It is a collective of `group`, by default this rank alone. Returns the folder of the checkpoint.
  */
 export async function saveCheckpoint(
-  directory: string,
+  place: CheckpointPlace,
   contents: CheckpointContents,
   options: SaveCheckpointOptions = {},
 ): Promise<string> {
-  requirePath('checkpoints.save', directory);
+  requirePlace('checkpoints.save', place);
   checkOptions('checkpoints.save', options, saveCheckpointRules);
-  const { group = singleGroup(), files = diskFiles, keep } = options;
+  const { group = singleGroup(), keep } = options;
+  const { files, directory } =
+    options.files === undefined || typeof place !== 'string'
+      ? writableAt(place)
+      : { files: options.files, directory: place };
   const saver = new CheckpointSaver({ directory, group, files });
   return saver.save(contents, keep === undefined ? {} : { keep });
 }

@@ -9,6 +9,7 @@ import {
   type OptionRules,
   roundArray,
 } from '@shardwise/core/extend';
+import type { CheckpointPlace } from '../places/checkpoint-place.ts';
 import { diskFiles } from '../places/disk-files.ts';
 import { loadCheckpoint } from '../load/load-checkpoint.ts';
 import type { Checkpoint } from '../load/open-checkpoint.ts';
@@ -44,12 +45,12 @@ const exportRules: OptionRules<ExportOptions> = {
  * time. The file appears when it is complete. Throws CheckpointError.
  */
 export async function exportModel(
-  checkpointDirectory: string,
+  place: CheckpointPlace,
   path: string,
   options: ExportOptions = {},
 ): Promise<void> {
   checkOptions('exportModel', options, exportRules);
-  const checkpoint = await loadCheckpoint(checkpointDirectory);
+  const checkpoint = await loadCheckpoint(place);
   const tensors = new Map<string, ExportedTensor>();
   for (const name of [...checkpoint.model.names, ...checkpoint.aliases.keys()]) {
     const stored = checkpoint.model.get(checkpoint.aliases.get(name) ?? name);

@@ -304,7 +304,10 @@ const cases: readonly SizedCase[] = [
   sized(
     'attention',
     (n, m) => [uniform([2, 4, n, 3], 1), uniform([2, 2, m, 3], 2), uniform([2, 2, m, 5], 3)],
-    () => ({ op: 'attention', params: { causal: true, scale: 0.5, rounding: 'none' } }),
+    () => ({
+      op: 'attention',
+      params: { causal: true, hasKeyRanges: false, scale: 0.5, rounding: 'none' },
+    }),
     (n) => [2, 4, n, 5],
     loose,
   ),
@@ -316,7 +319,10 @@ const cases: readonly SizedCase[] = [
       uniform([n, 1, m, 3], 3),
       uniform([n, 1, 1, m], 4),
     ],
-    () => ({ op: 'attention', params: { causal: false, scale: 0.5, rounding: 'none' } }),
+    () => ({
+      op: 'attention',
+      params: { causal: false, hasKeyRanges: false, scale: 0.5, rounding: 'none' },
+    }),
     (n) => [n, 1, 4, 3],
     loose,
   ),
@@ -331,7 +337,10 @@ const cases: readonly SizedCase[] = [
       uniform([1, 2, n], 5, 8, 9),
       uniform([1, 2, n], 6),
     ],
-    () => ({ op: 'attentionKeyGrad', params: { causal: true, scale: 0.5, rounding: 'none' } }),
+    () => ({
+      op: 'attentionKeyGrad',
+      params: { causal: true, hasKeyRanges: false, scale: 0.5, rounding: 'none' },
+    }),
     (_, m) => [1, 1, m, 3],
     loose,
   ),

@@ -3,7 +3,7 @@ import { type ArmRegister, type ArmVector, v, x } from '../operands.ts';
 import { fieldOffset, taskFlags } from '../../products/task-layout.ts';
 import { ARM_TERMS, armTile, loadField, task } from './task.ts';
 import type { Label } from '../../label.ts';
-import type { RowSource } from '../../products/product-code.ts';
+import type { TileSource } from '../../products/product-code.ts';
 import type { ProductKind } from '../../../program/work/product-kinds.ts';
 
 /**
@@ -29,7 +29,7 @@ export const tileOperands: Readonly<
 
 export interface ArmTileOptions {
   readonly kind: ProductKind;
-  readonly source: RowSource;
+  readonly source: Exclude<TileSource, 'columns'>;
   readonly rows: number;
 }
 

@@ -41,7 +41,8 @@ export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKin
   const bytesOfPanel = tileColumns * (kind === 'bf16 to bf16' ? 2 : 4);
   code.sub(rsp, STACK_BYTES);
   code.mov(r13, taskField('multiply', 'columnPanels'));
-  code.mov(rbx, operandAddress('packed'));
+  code.mov(rax, taskField('multiply', 'rightOperand'));
+  code.mov(rbx, indexed(rbp, rax));
   code.add(rbx, taskField('multiply', 'rightOffset'));
   code.mov(rax, operandAddress('result'));
   code.add(rax, taskField('multiply', 'resultOffset'));

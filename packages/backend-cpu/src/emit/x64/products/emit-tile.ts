@@ -23,7 +23,7 @@ import type { Vectors } from './vectors/vectors.ts';
 import type { Label } from '../../label.ts';
 import type { ProductKind } from '../../../program/work/product-kinds.ts';
 import { taskField } from './task-fields.ts';
-import type { RowSource } from '../../products/product-code.ts';
+import type { TileSource } from '../../products/product-code.ts';
 
 /** The number of units of k in one turn of the loop. */
 const UNROLL = 4;
@@ -35,7 +35,7 @@ const UNROLL = 4;
 export interface TileOptions {
   readonly kind: ProductKind;
   readonly by: 'elements' | 'pairs' | 'floats';
-  readonly source: RowSource;
+  readonly source: TileSource;
   readonly rows: number;
 }
 
@@ -45,7 +45,7 @@ export interface TileOptions {
  * adds two products, the second one first, and both takes and gives 0 for denormal values; or two fused multiply-adds
  * that do the same.
  *
- * rsi and rdx: the panels, or for rsi the first row of the operand. rdi: the result. r8: bytes between rows of the
+ * rsi and rdx: the panels, or the first row or column of the operand that is read where it lies. rdi: the result. r8: bytes between rows of the
  * result. r9: the addend. r10: bytes between rows of the addend. r15: the task. r11, or masks: which columns exist.
  * Changes rax, rcx and all of these addresses.
  */
@@ -112,8 +112,11 @@ class TileWriter {
     const { by, source } = this.#options;
     this.#writeStart();
     if (by === 'floats') this.#enterState();
-    if (source === 'packed') this.#writeLoop(this.#packedRows());
-    else this.#writeLoopOverOperand();
+    if (source === 'operand') this.#writeLoopOverOperand();
+    else {
+      if (source === 'columns') this.#code.mov(rax, taskField('multiply', 'rightStrideBytes'));
+      this.#writeLoop(this.#packedRows());
+    }
     if (by === 'floats') this.#code.ldmxcsr(usualState);
     this.#writeScale();
     this.#writeAddend();
@@ -178,7 +181,7 @@ class TileWriter {
     const steps = this.#options.by === 'floats' ? 2 : 1;
     const advance = (units: number): void => {
       for (const base of source.bases) code.add(base, steps * units * source.unitBytes);
-      code.add(rdx, steps * units * this.#columnsBytes);
+      if (!this.#stepsThroughOperand) code.add(rdx, steps * units * this.#columnsBytes);
     };
     const [loop, rest, single, done] = [code.label(), code.label(), code.label(), code.label()];
     const turn = UNROLL / steps;
@@ -200,6 +203,11 @@ class TileWriter {
     code.place(done);
   }
 
+  /** Whether each step moves rdx to the next unit of the operand, whose distance is in rax. */
+  get #stepsThroughOperand(): boolean {
+    return this.#options.source === 'columns';
+  }
+
   get #columnsBytes(): number {
     return 4 * this.#vectors.tile.columns;
   }
@@ -207,10 +215,12 @@ class TileWriter {
   #writeStep(source: Rows, step: number): void {
     const code = this.#code;
     const isFloat = this.#options.by !== 'pairs';
+    const distance = this.#stepsThroughOperand ? 0 : this.#columnsBytes;
     const [low, high] = this.#columns;
     this.#eachHalf(this.#columns, (column, _, offset) =>
-      code.binary('vmovups', column, at(rdx, step * this.#columnsBytes + offset)),
+      code.binary('vmovups', column, at(rdx, step * distance + offset)),
     );
+    if (this.#stepsThroughOperand) code.add(rdx, rax);
     for (const [row, [lowSum, highSum]] of this.#sums.entries()) {
       const element = this.#elements[row % 2] ?? low;
       const place = source.place(row);

@@ -4,7 +4,7 @@ import { emitCalls } from '../emit-calls.ts';
 import { at, r15, rax, rbp, rdi } from '../operands.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
-import { emitTile } from './emit-tile.ts';
+import { emitTile, type TileOptions } from './emit-tile.ts';
 import { emitTiles } from './emit-tiles.ts';
 import { AMX_ROWS, AMX_UNITS, type PanelShape, unitBytesOf } from '../../products/panels.ts';
 import { TASK_BYTES } from '../../products/task-layout.ts';
@@ -15,7 +15,7 @@ import type { Label } from '../../label.ts';
 import type { Address } from '../../../memory/host-address.ts';
 import { type ProcessorFeatures, requireVectors, halfWayOf, type HalfWay } from '../processor.ts';
 import { operandAddress } from './task-fields.ts';
-import type { Panels, ProductCode, Side } from '../../products/product-code.ts';
+import type { Panels, ProductCode, Side, TileSource } from '../../products/product-code.ts';
 import { callWords } from '../../../lanes/loop-code.ts';
 
 /** Assembles the routines for this processor. Throws an error that says why if they cannot run. */
@@ -46,8 +46,7 @@ export function createProductCode(
       continue;
     }
     const by = kind === 'f32 to f32' ? 'elements' : half === 'pairs' ? 'pairs' : 'floats';
-    const sources = by === 'floats' ? (['packed'] as const) : (['packed', 'operand'] as const);
-    for (const source of sources) {
+    for (const source of sourcesOf[by]) {
       for (let rows = 1; rows <= vectors.tile.rows; rows++) {
         const label = emitTile(code, vectors, { kind, by, source, rows });
         labels.set(`tile ${kind} ${source} ${rows}`, label);
@@ -86,6 +85,13 @@ function vectorsOf(code: Assembler, features: ProcessorFeatures): Vectors {
   const isWide = requireVectors(features) === 'AVX-512';
   return isWide ? new Avx512Vectors(code, features.bf16) : new Avx2Vectors(code);
 }
+
+/** Where kernels of each kind find their operands. */
+const sourcesOf: Readonly<Record<TileOptions['by'], readonly TileSource[]>> = {
+  elements: ['packed', 'operand', 'columns'],
+  pairs: ['packed', 'operand'],
+  floats: ['packed'],
+};
 
 /** The forms of the panels of both sides. */
 type SideForms = Readonly<Record<Side, PanelShape['form']>>;

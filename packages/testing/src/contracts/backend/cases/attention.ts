@@ -1,7 +1,7 @@
 import { elementCount } from '@shardwise/core/base';
 import type { AttentionParams, Shape } from '@shardwise/core/spec';
 import { at, type NdArray } from '../../../interpreter/nd-array.ts';
-import { f32, uniform } from '../host-value.ts';
+import { f32, i32, uniform } from '../host-value.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
 
 type AttentionOp =
@@ -27,6 +27,10 @@ interface Setting {
   readonly mask?: Shape;
   /** Whether the mask hides a key from a query. Otherwise the mask contains numbers that are added to the scores. */
   readonly hides?: (query: number, key: number) => boolean;
+  /** The keys that a query of an item of the batch sees, if these are a range. */
+  readonly ranges?: (query: number, item: number) => readonly [first: number, end: number];
+  /** Whether all items of the batch have the same ranges. */
+  readonly hasCommonRanges?: boolean;
 }
 
 const settings: readonly Setting[] = [
@@ -62,6 +66,66 @@ const settings: readonly Setting[] = [
     mask: [1, 1, 5, 20],
     hides: (query, key) => query % 2 === 1 || key > 12,
   },
+  {
+    title: 'a range of keys for each query',
+    batch: 2,
+    heads: 4,
+    groups: 2,
+    queries: 9,
+    keys: 13,
+    ranges: (query, item) => [query - item, Math.min(13, query + 3 * item)],
+  },
+  {
+    title: 'ranges beyond the keys, and empty ones',
+    heads: 2,
+    queries: 6,
+    keys: 5,
+    ranges: (query) => [query - 4, query % 2 === 0 ? query + 3 : query - 4],
+  },
+  {
+    title: 'ranges of many rows, for all items',
+    batch: 2,
+    heads: 2,
+    groups: 1,
+    queries: 300,
+    keys: 310,
+    width: 16,
+    valueWidth: 24,
+    ranges: (query) => [Math.max(0, query - 60), query + 10],
+    hasCommonRanges: true,
+  },
+  {
+    title: 'documents and a mask of keys',
+    batch: 2,
+    heads: 2,
+    queries: 130,
+    keys: 130,
+    mask: [2, 1, 1, 130],
+    causal: true,
+    hides: (_, key) => key % 7 === 3 || (key > 40 && key < 80),
+    ranges: (query) => [40 * Math.floor(query / 40), 40 * Math.floor(query / 40) + 40],
+  },
+  {
+    title: 'causal, a mask of keys',
+    batch: 2,
+    heads: 2,
+    queries: 140,
+    keys: 140,
+    causal: true,
+    mask: [2, 1, 1, 140],
+    hides: (_, key) => key < 5,
+  },
+  {
+    title: 'ranges and a mask of each, keys for all items',
+    batch: 2,
+    heads: 2,
+    queries: 12,
+    keys: 20,
+    isShared: true,
+    mask: [2, 2, 12, 20],
+    ranges: (query, item) => [item * 3, query + 4],
+  },
+  { title: 'ranges of no keys', queries: 3, keys: 0, ranges: () => [0, 2] },
   { title: 'no queries', queries: 0, keys: 3 },
   { title: 'no keys', queries: 3, keys: 0 },
   { title: 'no items', batch: 0, queries: 2, keys: 3 },
@@ -82,9 +146,14 @@ export const attentionCases: OpCases<AttentionOp> = {
 
 function caseOf(op: AttentionOp, setting: Setting): OpCase {
   const { title, batch = 1, heads = 1, queries, keys, width = 4, valueWidth = 4 } = setting;
-  const { groups = heads, causal = false, isShared = false, mask, hides } = setting;
+  const { groups = heads, causal = false, isShared = false, mask, hides, ranges } = setting;
   const items = isShared ? 1 : batch;
-  const params: AttentionParams = { causal, scale: 1.2 / Math.sqrt(width), rounding: 'none' };
+  const params: AttentionParams = {
+    causal,
+    hasKeyRanges: ranges !== undefined,
+    scale: 1.2 / Math.sqrt(width),
+    rounding: 'none',
+  };
   const rows = [batch, heads, queries];
   const [q, k] = [uniform([...rows, width], 1), uniform([items, groups, keys, width], 2)];
   const [v, dy] = [
@@ -92,8 +161,8 @@ function caseOf(op: AttentionOp, setting: Setting): OpCase {
     uniform([...rows, valueWidth], 4),
   ];
   const added = mask && maskOf(mask, hides);
-  const results = define({ q, k, v, dy, mask: added }, params);
-  const masks = added === undefined ? [] : [added];
+  const results = define({ q, k, v, dy, mask: added, ranges }, params);
+  const limits = [added, rangesOf(setting)].filter((limit) => limit !== undefined);
   const inputs = {
     attention: [q, k, v],
     attentionLogSumExp: [q, k],
@@ -104,7 +173,7 @@ function caseOf(op: AttentionOp, setting: Setting): OpCase {
   return {
     title,
     operation: { op, params },
-    inputs: [...inputs, ...masks],
+    inputs: [...inputs, ...limits],
     expected: results[op],
     tolerance,
   };
@@ -119,16 +188,31 @@ function maskOf(shape: Shape, hides: Setting['hides']): NdArray {
   return mask;
 }
 
+function rangesOf({
+  batch = 1,
+  queries,
+  ranges,
+  hasCommonRanges = false,
+}: Setting): NdArray | undefined {
+  if (ranges === undefined) return undefined;
+  const items = hasCommonRanges ? 1 : batch;
+  const bounds = Array.from({ length: items }, (_, item) =>
+    Array.from({ length: queries }, (__, query) => ranges(query, item)),
+  );
+  return i32([items, queries, 2], bounds.flat(2));
+}
+
 interface Operands {
   readonly q: NdArray;
   readonly k: NdArray;
   readonly v: NdArray;
   readonly dy: NdArray;
   readonly mask: NdArray | undefined;
+  readonly ranges: Setting['ranges'];
 }
 
 function define(
-  { q, k, v, dy, mask }: Operands,
+  { q, k, v, dy, mask, ranges }: Operands,
   { causal, scale }: AttentionParams,
 ): Readonly<Record<AttentionOp | 'delta', NdArray>> {
   const [batch = 0, heads = 0, queries = 0, width = 0] = q.shape;
@@ -149,8 +233,9 @@ function define(
     const item = Math.floor(row / queries / heads);
     const group = (items === 1 ? 0 : item) * groups + Math.floor(head / (heads / groups));
     const keyAt = (key: number): number => group * keys + key;
+    const [start, end] = ranges?.(query, item) ?? [0, keys];
     const seen = Array.from({ length: keys }, (_, key) => key).filter(
-      (key) => !causal || key <= query,
+      (key) => key >= start && key < end && (!causal || key <= query),
     );
     const scores = seen.map((key) => {
       const dot = dotOf(q, row, k, keyAt(key), width);

@@ -1,0 +1,280 @@
+import { nextTurn } from '@shardwise/core/base';
+import type { LoopCode } from '../../lanes/loop-code.ts';
+import { addressOf as hostAddress } from '../../memory/host-address.ts';
+import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
+import {
+  type AttentionBackward,
+  type AttentionResult,
+  type AttentionWork,
+  type HeadsInMemory,
+  wholeHeads,
+} from '../../program/work/attention-work.ts';
+import { bytesOfPacking } from '../../program/work/product-kinds.ts';
+import { LONG_MS } from '../products/compiled-product.ts';
+import type { ProductResources } from '../products/run-parts.ts';
+import { elementsBefore } from './attention-products.ts';
+import { CompiledAttention } from './compiled-attention.ts';
+import { type KeyLimits, keyLimits, type KeySpan, keySpans } from './key-spans.ts';
+import { planAttention, planNarrowing } from './plan-attention.ts';
+import { rowBlocks } from './row-blocks.ts';
+
+/** The values of the plan of a block, each of which has one of the roles that a value has in attention. */
+const values = {
+  q: 0,
+  k: 1,
+  v: 2,
+  y: 3,
+  dy: 4,
+  logSumExp: 5,
+  delta: 6,
+  dq: 7,
+  dk: 8,
+  dv: 9,
+  mask: 10,
+  firstKeys: 11,
+  endKeys: 12,
+  keyNumbers: 13,
+  sums: 14,
+} as const;
+
+/** Gradients of keys or values, which are sums over blocks. */
+interface Sums {
+  readonly role: 'dk' | 'dv';
+  readonly result: AttentionResult;
+  readonly width: number;
+  /** Where sums in f32 lie if the result is bf16, and what rounds them. Null: they are made in the result. */
+  readonly aside: (Outside & { readonly narrowing: CompiledAttention }) | null;
+}
+
+/** Memory outside of the arena, and its distance from the arena's start. */
+interface Outside {
+  readonly memory: Float32Array;
+  readonly address: number;
+}
+
+/**
+ * Computes attention whose queries see ranges of keys. Each run reads the ranges anew, and computes each block of queries
+ * with the keys that some query of the block sees, as an attention by itself. Blocks with equal numbers of keys have one
+ * plan, which is moved to their places.
+ */
+export class RangedAttention implements CompiledPartition {
+  readonly #memory: WebAssembly.Memory;
+  readonly #base: bigint;
+  readonly #work: AttentionWork;
+  readonly #resources: ProductResources;
+  readonly #loops: LoopCode;
+  readonly #sums: readonly Sums[];
+  /** For each query of the block that is computed: the first of its keys that it sees, and one more than the last. */
+  readonly #bounds: Outside;
+  readonly #keyNumbers: Outside;
+  readonly #blocks = new Map<string, CompiledAttention>();
+
+  constructor(
+    memory: WebAssembly.Memory,
+    work: AttentionWork,
+    resources: ProductResources,
+    loops: LoopCode,
+  ) {
+    this.#memory = memory;
+    this.#base = hostAddress(new Uint8Array(memory.buffer));
+    this.#work = work;
+    this.#resources = resources;
+    this.#loops = loops;
+    this.#bounds = this.#outside(2 * Math.max(...rowBlocks(work).map(({ rows }) => rows)));
+    // The elements at the end are there because vectors may be read to their end.
+    this.#keyNumbers = this.#outside(work.keys + 64);
+    this.#keyNumbers.memory.forEach((_, key, all) => (all[key] = key));
+    this.#sums = work.kind === 'backward' ? this.#sumsOf(work) : [];
+  }
+
+  async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
+    const { batch, keyBatch, keyRanges } = this.#work;
+    const isShared = keyBatch !== batch;
+    let start = performance.now();
+    this.#clearResults(addressOf);
+    let limits = keyLimits(this.#work, this.#rangesOf(0, addressOf));
+    let spans = keySpans(this.#work, limits);
+    for (let item = 0; item < batch; item++) {
+      if (item > 0 && (keyRanges?.itemStride ?? 0) > 0) {
+        limits = keyLimits(this.#work, this.#rangesOf(item, addressOf));
+        spans = keySpans(this.#work, limits);
+      }
+      if (item === 0 || !isShared) for (const { aside } of this.#sums) aside?.memory.fill(0);
+      for (const span of spans) {
+        this.#setBounds(span, limits);
+        await this.#blockOf(span).run(this.#placesOf(item, span, addressOf), false);
+        if (!overlap || performance.now() - start < LONG_MS) continue;
+        await nextTurn();
+        start = performance.now();
+      }
+      if (item === batch - 1 || !isShared) await this.#narrow(isShared ? 0 : item, addressOf);
+    }
+  }
+
+  /** Clears gradients of keys and values, which blocks add to. */
+  #clearResults(addressOf: AddressOf): void {
+    const cleared = new Set<number>();
+    for (const { aside, result } of this.#sums) {
+      if (aside !== null || cleared.has(result.value)) continue;
+      cleared.add(result.value);
+      new Uint8Array(this.#memory.buffer, addressOf(result.value), result.byteLength).fill(0);
+    }
+  }
+
+  async #narrow(item: number, addressOf: AddressOf): Promise<void> {
+    for (const { aside, result } of this.#sums) {
+      if (aside === null) continue;
+      const target = addressOf(result.value) + 2 * elementsBefore(result, item, 1);
+      const place = (value: number): number => (value === values.sums ? aside.address : target);
+      await aside.narrowing.run(place, false);
+    }
+  }
+
+  #sumsOf(work: AttentionBackward): readonly Sums[] {
+    const { dk, dv, groups, keys, width, valueWidth } = work;
+    const sums = (role: 'dk' | 'dv', result: AttentionResult | null, wide: number): Sums[] => {
+      if (result === null) return [];
+      if (!result.isNarrow) return [{ role, result, width: wide, aside: null }];
+      const plan = planNarrowing(
+        this.#memory,
+        work,
+        { sums: values.sums, result: atStart(result, values[role]), width: wide },
+        this.#resources,
+        this.#loops,
+      );
+      const narrowing = new CompiledAttention(this.#memory, plan, this.#resources);
+      const aside = { ...this.#outside(groups * keys * wide + 16), narrowing };
+      return [{ role, result, width: wide, aside }];
+    };
+    return [...sums('dk', dk, width), ...sums('dv', dv, valueWidth)];
+  }
+
+  #rangesOf(item: number, addressOf: AddressOf): Int32Array | null {
+    const { keyRanges, queries } = this.#work;
+    if (keyRanges === null) return null;
+    const address = addressOf(keyRanges.value) + 4 * item * keyRanges.itemStride;
+    return new Int32Array(this.#memory.buffer, address, 2 * queries);
+  }
+
+  #setBounds({ block, start }: KeySpan, { first, end }: KeyLimits): void {
+    const { memory } = this.#bounds;
+    const ends = memory.length / 2;
+    for (let row = 0; row < block.rows; row++) {
+      memory[row] = (first[block.start + row] ?? 0) - start;
+      memory[ends + row] = (end[block.start + row] ?? 0) - start;
+    }
+  }
+
+  /** The plan of blocks with these numbers of queries and keys. */
+  #blockOf({ block, keys }: KeySpan): CompiledAttention {
+    const key = `${block.rows} ${keys}`;
+    const known = this.#blocks.get(key);
+    if (known !== undefined) return known;
+    const work = this.#blockWork(block.rows, keys);
+    const plan = planAttention(this.#memory, work, this.#resources, this.#loops);
+    const made = new CompiledAttention(this.#memory, plan, this.#resources);
+    this.#blocks.set(key, made);
+    return made;
+  }
+
+  /** A block of one item as an attention by itself, whose values have the numbers in `values` and begin with the block. */
+  #blockWork(rows: number, keys: number): AttentionWork {
+    const work = this.#work;
+    const common = {
+      ...work,
+      batch: 1,
+      keyBatch: 1,
+      queries: rows,
+      keys,
+      params: { ...work.params, causal: false, hasKeyRanges: false },
+      q: atStart(work.q, values.q),
+      k: atStart(work.k, values.k),
+      mask: work.mask && { ...work.mask, value: values.mask },
+      keyRanges: null,
+      block: {
+        rowsOfHead: work.queries,
+        firstKeys: values.firstKeys,
+        endKeys: values.endKeys,
+        keyNumbers: values.keyNumbers,
+      },
+    };
+    if (work.kind === 'forward') {
+      const made = work.values;
+      return {
+        ...common,
+        kind: 'forward',
+        values: made && { v: atStart(made.v, values.v), y: atStart(made.y, values.y) },
+        logSumExp: work.logSumExp === null ? null : values.logSumExp,
+      };
+    }
+    const sums = (role: 'dk' | 'dv'): AttentionResult | null => {
+      const found = this.#sums.find((each) => each.role === role);
+      if (found === undefined) return null;
+      const own = atStart(found.result, values[role]);
+      if (found.aside === null) return own;
+      return { ...own, isNarrow: false, ...wholeHeads(work.groups, work.keys, found.width) };
+    };
+    return {
+      ...common,
+      kind: 'backward',
+      v: atStart(work.v, values.v),
+      dy: atStart(work.dy, values.dy),
+      logSumExp: values.logSumExp,
+      delta: values.delta,
+      dq: work.dq && atStart(work.dq, values.dq),
+      dk: sums('dk'),
+      dv: sums('dv'),
+    };
+  }
+
+  /** Where the values of a block begin. */
+  #placesOf(item: number, { block, start }: KeySpan, addressOf: AddressOf): AddressOf {
+    const work = this.#work;
+    const keyItem = work.keyBatch === 1 ? 0 : item;
+    const heads = (from: HeadsInMemory, ofItem: number, row: number): number =>
+      addressOf(from.value) + bytesOfPacking(from.packing) * elementsBefore(from, ofItem, 1, row);
+    const result = (to: AttentionResult, ofItem: number, row: number): number =>
+      addressOf(to.value) + (to.isNarrow ? 2 : 4) * elementsBefore(to, ofItem, 1, row);
+    const ofRows = (value: number): number =>
+      addressOf(value) + 4 * (item * work.heads * work.queries + block.start);
+    const places: number[] = [];
+    places[values.q] = heads(work.q, item, block.start);
+    places[values.k] = heads(work.k, keyItem, start);
+    places[values.firstKeys] = this.#bounds.address;
+    places[values.endKeys] = this.#bounds.address + this.#bounds.memory.byteLength / 2;
+    places[values.keyNumbers] = this.#keyNumbers.address;
+    if (work.mask !== null) {
+      const { value, itemStride, queryStride } = work.mask;
+      const elements = item * itemStride + block.start * queryStride + start;
+      places[values.mask] = addressOf(value) + 4 * elements;
+    }
+    if (work.logSumExp !== null) places[values.logSumExp] = ofRows(work.logSumExp);
+    if (work.kind === 'forward') {
+      if (work.values !== null) {
+        places[values.v] = heads(work.values.v, keyItem, start);
+        places[values.y] = result(work.values.y, item, block.start);
+      }
+    } else {
+      places[values.v] = heads(work.v, keyItem, start);
+      places[values.dy] = heads(work.dy, item, block.start);
+      places[values.delta] = ofRows(work.delta);
+      if (work.dq !== null) places[values.dq] = result(work.dq, item, block.start);
+    }
+    for (const { role, result: sum, width, aside } of this.#sums) {
+      places[values[role]] =
+        aside === null ? result(sum, keyItem, start) : aside.address + 4 * start * width;
+    }
+    return (value) => places[value] ?? 0;
+  }
+
+  #outside(length: number): Outside {
+    const memory = new Float32Array(length);
+    const address = Number(hostAddress(new Uint8Array(memory.buffer)) - this.#base);
+    return { memory, address };
+  }
+}
+
+/** Heads of a value with another number that begins with the first row. */
+function atStart<T extends HeadsInMemory | AttentionResult>(heads: T, value: number): T {
+  return { ...heads, value, elementOffset: 0 };
+}

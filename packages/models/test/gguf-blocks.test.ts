@@ -1,0 +1,177 @@
+import { readFileSync } from 'node:fs';
+import { cpu } from '@shardwise/backend-cpu';
+import { ConfigError, fromData, LineMesh, noGrad, optim, setRank } from '@shardwise/core';
+import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
+import { pickedFolder } from '@shardwise/core/extend';
+import { addLora, fromPretrained, type PretrainedModel } from '@shardwise/models';
+import { fsdp, memory } from '@shardwise/strategies';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { type GgufBlockName, ggufFormats } from '../src/quantized/gguf-formats.ts';
+import { QuantizedLinear } from '../src/quantized/quantized-linear.ts';
+import { blockTypeOf } from '../src/weights/gguf/block-types.ts';
+
+// GGUF's blocks and models of several architectures, as Python reads them (tools/golden-gguf.py).
+
+const bytes = z.string().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
+const floats = bytes.transform(({ buffer }) => new Float32Array(buffer));
+const read = (name: string): unknown =>
+  JSON.parse(readFileSync(`${import.meta.dirname}/golden/gguf-${name}.json`, 'utf8'));
+const blocks = z.record(z.string(), z.object({ bytes, values: floats })).parse(read('blocks'));
+const models = z
+  .record(z.string(), z.object({ file: bytes, ids: z.array(z.number()), logits: floats }))
+  .parse(read('models'));
+
+const numbers: Readonly<Record<GgufBlockName, number>> = {
+  Q4_0: 2,
+  Q4_1: 3,
+  Q5_0: 6,
+  Q5_1: 7,
+  Q8_0: 8,
+  Q4_K: 12,
+  Q5_K: 13,
+  Q6_K: 14,
+};
+const names = z.array(z.enum(['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K']));
+const kinds = names.length(8).parse(Object.keys(numbers));
+
+beforeAll(async () => {
+  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
+  setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
+});
+
+describe.each(kinds)('blocks of %s', (kind) => {
+  const { bytes: stored, values } = blocks[kind] ?? expect.fail(kind);
+
+  test('have the numbers of gguf when a file is read', () => {
+    const { decode } = blockTypeOf(numbers[kind], 'weight', 'file');
+    const found = new Float32Array(values.length);
+    decode?.(stored, found);
+    expect(found).toEqual(values);
+  });
+
+  test('have the same numbers when the device decodes them', async () => {
+    const { bytes: blockBytes, decode } = ggufFormats[kind];
+    const input = fromData(stored.slice(), [stored.length / blockBytes, blockBytes], 'u8');
+    // -0 and 0 are the same number.
+    const found = Float32Array.from(await decode(input).data(), Number).map((value) => value + 0);
+    expect(found).toEqual(values.map((value) => value + 0));
+  });
+});
+
+function fileOf(name: string): Parameters<typeof fromPretrained>[0] {
+  const { file } = models[name] ?? expect.fail(name);
+  return pickedFolder([new File([file], 'model.gguf')]);
+}
+
+async function logitsOf(model: PretrainedModel, name: string): Promise<Float32Array> {
+  const { ids } = models[name] ?? expect.fail(name);
+  const input = fromData(Int32Array.from(ids), [2, ids.length / 2], 'i32');
+  return Float32Array.from(await noGrad(() => model.eval().forward(input)).data(), Number);
+}
+
+function largestDifference(found: Float32Array, expected: Float32Array): number {
+  expect(found).toHaveLength(expected.length);
+  return found.reduce(
+    (most, value, i) => Math.max(most, Math.abs(value - (expected[i] ?? NaN))),
+    0,
+  );
+}
+
+describe.each(Object.keys(models))('a GGUF file of %s', (name) => {
+  test('has the logits of transformers', async () => {
+    const model = await fromPretrained(fileOf(name), { file: 'model.gguf' });
+    const found = await logitsOf(model, name);
+    expect(largestDifference(found, models[name]?.logits ?? found)).toBeLessThan(1e-4);
+  });
+
+  test('has the same logits, and the bytes of the file, with weights that stay in blocks', async () => {
+    const whole = await fromPretrained(fileOf(name), { file: 'model.gguf' });
+    const expected = await logitsOf(whole, name);
+    const model = await fromPretrained(fileOf(name), { file: 'model.gguf', quantized: true });
+    expect(largestDifference(await logitsOf(model, name), expected)).toBe(0);
+
+    const layers = model
+      .namedModules()
+      .flatMap(([, module]) => (module instanceof QuantizedLinear ? [module] : []));
+    expect(layers).toHaveLength(7 * Number(Reflect.get(model.config, 'numHiddenLayers')));
+    const elements = layers.reduce((sum, each) => sum + each.outFeatures * each.inFeatures, 0);
+    const inBlocks = layers.reduce((sum, { format, outFeatures, inFeatures }) => {
+      return sum + (outFeatures * inFeatures * format.bytes) / format.elements;
+    }, 0);
+    const saved = memory({ model: whole }).parameterBytes - memory({ model }).parameterBytes;
+    expect(saved).toBe(4 * elements - inBlocks);
+    expect(model.flopsPerToken(12)).toBe(whole.flopsPerToken(12));
+  });
+});
+
+test('frequencies that are scaled as those of Llama 3 are found in the factors of a file', async () => {
+  const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf' });
+  expect(model.configJson()).toMatchObject({
+    rope_scaling: {
+      rope_type: 'llama3',
+      factor: 8,
+      low_freq_factor: 1,
+      high_freq_factor: 4,
+      original_max_position_embeddings: 8192,
+    },
+  });
+});
+
+test('other factors of frequencies are an error', async () => {
+  const { file } = models['llama'] ?? expect.fail('llama');
+  const changed = file.slice();
+  // The only number 8 among these factors is the last one.
+  const eight = Buffer.from(Float32Array.of(8).buffer);
+  changed.set(Buffer.from(Float32Array.of(9).buffer), Buffer.from(file.buffer).lastIndexOf(eight));
+  const folder = pickedFolder([new File([changed], 'model.gguf')]);
+  await expect(fromPretrained(folder, { file: 'model.gguf' })).rejects.toThrow(
+    /rope_freqs\.weight with other numbers/,
+  );
+});
+
+test('adapters train on weights that stay in blocks, as on the numbers of these blocks', async () => {
+  const { ids } = models['llama'] ?? expect.fail('llama');
+  const input = fromData(Int32Array.from(ids), [2, ids.length / 2], 'i32');
+  const runs: (readonly number[])[] = [];
+  for (const quantized of [true, false]) {
+    const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf', quantized });
+    addLora(model, { rank: 4, targetModules: 'all-linear' });
+    for (const [name, parameter] of model.namedParameters()) {
+      if (!name.endsWith('lora_A.weight')) continue;
+      const values = Float32Array.from({ length: parameter.numel }, (_, i) => Math.sin(i + 1) / 4);
+      parameter.assign(fromData(values, parameter.shape, 'f32'));
+    }
+    const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
+    expect(trained).toHaveLength(14);
+    const optimizer = new optim.AdamW(trained, { lr: 0.02 });
+    const losses: number[] = [];
+    for (let step = 0; step < 8; step++) {
+      optimizer.zeroGrad();
+      const loss = model.forward(input, { labels: input });
+      loss.backward();
+      await optimizer.step();
+      losses.push(await loss.item());
+    }
+    runs.push(losses);
+  }
+  const [inBlocks = [], plain = []] = runs;
+  expect(inBlocks.at(-1)).toBeLessThan((inBlocks[0] ?? 0) * 0.9);
+  for (const [step, loss] of plain.entries()) expect(inBlocks[step]).toBeCloseTo(loss, 5);
+});
+
+test('a strategy divides the bytes of blocks', async () => {
+  const options = { file: 'model.gguf', quantized: true } as const;
+  const alone = await fromPretrained(fileOf('llama'), options);
+  const parallel = await fromPretrained(fileOf('llama'), { ...options, strategy: fsdp() });
+  const { ids } = models['llama'] ?? expect.fail('llama');
+  const input = fromData(Int32Array.from(ids), [2, ids.length / 2], 'i32');
+  const expected = await logitsOf(alone, 'llama');
+  const found = await noGrad(() => parallel.forward(input)).data();
+  expect(largestDifference(Float32Array.from(found, Number), expected)).toBe(0);
+});
+
+test('blocks are asked of a GGUF file only', async () => {
+  const folder = pickedFolder([new File(['{"model_type":"llama"}'], 'config.json')]);
+  await expect(fromPretrained(folder, { quantized: true })).rejects.toThrow(ConfigError);
+});
