@@ -102,7 +102,7 @@ describe('an engine', () => {
     const bias = 1 / Math.sqrt(3);
     // The gradient is 400 in each of three directions.
     for (const [index, value] of before.entries()) {
-      expect(value - (after[index] ?? 0)).toBeCloseTo(bias, 5);
+      expect(Number(value) - Number(after[index])).toBeCloseTo(bias, 5);
     }
     expect(await engine.getGlobalGradNorm()?.item()).toBeCloseTo(400 * Math.sqrt(3), 2);
   });

@@ -176,18 +176,17 @@ describe('a stream that ranks share out', () => {
 
       const seen: (readonly number[])[] = [];
       let from: StreamPlace = beginning;
-      for (const [index, { ranks: numReplicas, workers, turns }] of [
+      for (const { ranks: numReplicas, workers, turns } of [
         ...runs,
         { ranks: 2, workers: 2, turns: Infinity },
-      ].entries()) {
+      ]) {
         const shares = range(0, workers).map((worker) =>
           range(0, numReplicas).map((rank) => read(from, { rank, numReplicas, worker, workers })),
         );
         // A turn is an item on each rank; the workers of a rank take turns. It stops after whole rounds of workers.
         let place: StreamPlace = from;
         let isOver = false;
-        const isLastRun = index === runs.length;
-        for (let turn = 0; !isOver && (isLastRun || turn < turns * workers); turn++) {
+        for (let turn = 0; !isOver && turn < turns * workers; turn++) {
           const ranks = shares[turn % workers] ?? [];
           const results = await Promise.all(ranks.map((each) => each.next()));
           const found = results.flatMap((each) => (each.done === true ? [] : [each.value]));

@@ -9,8 +9,14 @@ import { callAdvice } from '../src/text/call-advice.ts';
 
 /** Returns the error of an expression of `model` and `x` in JavaScript, which TypeScript would refuse. */
 function errorOf(expression: string): Error {
-  try {
+  return thrownBy(() => {
     compileFunction(expression, ['model', 'x'])(new nn.Linear(2, 1), ones([3, 2]));
+  });
+}
+
+function thrownBy(call: () => unknown): Error {
+  try {
+    call();
   } catch (error) {
     if (error instanceof Error) return error;
   }
@@ -27,12 +33,7 @@ describe('a call without await', () => {
 
   it('is told to await what a function was given', () => {
     const wrong: never = Promise.resolve(new nn.Linear(2, 1)) as never;
-    let error: unknown;
-    try {
-      new optim.AdamW(wrong, { lr: 1 });
-    } catch (thrown) {
-      error = thrown;
-    }
+    const error = thrownBy(() => new optim.AdamW(wrong, { lr: 1 }));
     expect(String(error)).toContain('AdamW: a Promise where parameters are expected');
     const outcome = { rank: 0, exitCode: 1, error, terminated: false, logPath: '', lastLines: [] };
     const report = failureReport({ outcomes: [outcome], culprit: 0 });

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { cases, counts, modelBytes } from './ranks/communication.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
@@ -9,7 +9,7 @@ describe.each([2, 3, 4])('bytes that a step of %i ranks communicates', (size) =>
   let ranks: readonly z.infer<typeof counts>[] = [];
 
   beforeAll(async () => {
-    const found = await spawnRanks(size, new URL('./ranks/communication.ts', import.meta.url), {
+    const found = await runRanks(size, new URL('./ranks/communication.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
       timeoutMs: trainingMs,
     });

@@ -1,9 +1,9 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { manualSeed, nn, setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { found, tokens, traffic } from './ranks/expert-messages.ts';
 import { batch, features } from './ranks/expert-models.ts';
 
@@ -11,7 +11,7 @@ describe('expertParallel on two ranks', () => {
   let ranks: readonly z.infer<typeof found>[] = [];
 
   beforeAll(async () => {
-    const results = await spawnRanks(2, new URL('./ranks/expert-messages.ts', import.meta.url), {
+    const results = await runRanks(2, new URL('./ranks/expert-messages.ts', import.meta.url), {
       world: createThreadsWorld({ size: 2, arenaBytes: 16 * 1024 * 1024 }),
     });
     ranks = z.array(found).length(2).parse(results);
@@ -47,7 +47,7 @@ describe('expertParallel on two ranks', () => {
 
   it('expertParallel on two ranks sends what the plan says over two axes, one after the other', async () => {
     const script = new URL('./ranks/expert-grid-messages.ts', import.meta.url);
-    const results = await spawnRanks(4, script, {
+    const results = await runRanks(4, script, {
       world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
     });
     for (const { planned, sent } of z.array(traffic).length(4).parse(results)) {

@@ -1,9 +1,9 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { manualSeed, setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { balanced, ExpertModel, rows, type Step, trainSteps } from './ranks/expert-models.ts';
 import { cases, type Outcome, outcomes } from './ranks/experts.ts';
 import { testMs, trainingMs } from './time-limits.ts';
@@ -23,7 +23,7 @@ export function testExpertWorld(size: number): void {
         return [key, [...new Float32Array(bytes.slice().buffer)]] as [string, number[]];
       });
       alone = { steps, weights: Object.fromEntries(state) };
-      const found = await spawnRanks(size, new URL('./ranks/experts.ts', import.meta.url), {
+      const found = await runRanks(size, new URL('./ranks/experts.ts', import.meta.url), {
         world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
         timeoutMs: trainingMs,
       });

@@ -1,9 +1,9 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { matrix } from './ranks/grid-traffic.ts';
 import { type GridTask, type Run, run, steps, trainAlone } from './ranks/grid-table.ts';
 import { testMs, trainingMs } from './time-limits.ts';
@@ -54,7 +54,7 @@ describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.s
 
   it('trains a GPT as one rank does', { timeout: testMs }, async () => {
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-    const found = await spawnRanks(size, new URL('./ranks/grid-table.ts', import.meta.url), {
+    const found = await runRanks(size, new URL('./ranks/grid-table.ts', import.meta.url), {
       world,
       data: task,
       timeoutMs: trainingMs,
@@ -78,7 +78,7 @@ describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.s
   it('communicates as much as the papers say', { timeout: testMs }, async () => {
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
     const url = new URL('./ranks/grid-traffic.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, data: task, timeoutMs: trainingMs });
+    const found = await runRanks(size, url, { world, data: task, timeoutMs: trainingMs });
     expect(found).toEqual(Array.from({ length: size }, () => 4 * elementsOf(task)));
   });
 });

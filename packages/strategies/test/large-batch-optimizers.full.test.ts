@@ -2,9 +2,9 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
 import { describeDifference } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
   alone,
   freezeStep,
@@ -35,7 +35,7 @@ describe.each([
     const url = new URL('./ranks/large-batch-optimizers.ts', import.meta.url);
     ranks = z
       .array(outcome)
-      .parse(await spawnRanks(size, url, { world, data: { tp }, timeoutMs: trainingMs }));
+      .parse(await runRanks(size, url, { world, data: { tp }, timeoutMs: trainingMs }));
   }, testMs);
 
   const meanLosses = (of: (rank: z.infer<typeof outcome>) => readonly number[]): number[] => {

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { type CompositionTask, compositions } from './ranks/pipeline-compositions.ts';
 import { trainingMs } from './time-limits.ts';
 
@@ -12,7 +12,7 @@ export async function expectComposed(task: CompositionTask): Promise<void> {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
   const options = { world, data: task, timeoutMs: trainingMs };
-  const ranks = z.array(compositions).parse(await spawnRanks(size, moduleUrl, options));
+  const ranks = z.array(compositions).parse(await runRanks(size, moduleUrl, options));
   for (const name of task.names) {
     const alone = ranks[0]?.[name]?.alone ?? expect.fail(name);
     for (const rank of ranks) {

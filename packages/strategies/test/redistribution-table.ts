@@ -1,8 +1,8 @@
 import type { MeshAxis } from '@shardwise/core';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { testMs, trainingMs } from './time-limits.ts';
 
 const outcomes = z.array(
@@ -46,7 +46,7 @@ export function testRedistributions(cases: readonly MatrixOnMesh[]): void {
       'keep the values, and have the derivatives of the whole as gradients',
       async () => {
         const world = createThreadsWorld({ size });
-        const results = await spawnRanks(
+        const results = await runRanks(
           size,
           new URL('./ranks/redistribution-gradients.ts', import.meta.url),
           { world, data: { shape, axes }, timeoutMs: trainingMs },

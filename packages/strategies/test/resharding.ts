@@ -2,8 +2,8 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import { half, lossesSchema } from './ranks/reshard.ts';
 
 /** One half of a training. `job` is what the ranks are told in addition to the folder. */
@@ -24,7 +24,7 @@ async function onRanks(
   url: URL,
   jobs: readonly unknown[],
 ): Promise<readonly (readonly number[])[]> {
-  const found = await spawnRanks(size, url, {
+  const found = await runRanks(size, url, {
     world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
     data: jobs,
     timeoutMs: 3_000_000,

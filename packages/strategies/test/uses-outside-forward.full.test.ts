@@ -1,10 +1,10 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
   actionNames,
   batchUseNames,
@@ -70,7 +70,7 @@ describe.each(meshes)(
       const url = new URL('./ranks/uses-outside-forward.ts', import.meta.url);
       const world = createThreadsWorld({ size, arenaBytes: 1024 * 1024 });
       const data = { ...mesh, programs };
-      const found = await spawnRanks(size, url, { world, data, timeoutMs: trainingMs });
+      const found = await runRanks(size, url, { world, data, timeoutMs: trainingMs });
       ranks = z.array(outcomesSchema).length(size).parse(found);
     }, testMs);
 

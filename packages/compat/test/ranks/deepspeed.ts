@@ -72,7 +72,8 @@ interface Trained {
 
 async function parametersOf(model: nn.Module): Promise<number[]> {
   const values: number[] = [];
-  for (const parameter of model.parameters()) values.push(...(await parameter.to('f32').data()));
+  for (const parameter of model.parameters())
+    values.push(...Array.from(await parameter.to('f32').data(), Number));
   return values;
 }
 

@@ -182,6 +182,16 @@ export const stageCases: StrategyCases = {
 /** The cases of all strategies. */
 export const strategyCases: StrategyCases = { ...batchCases, ...layerCases, ...stageCases };
 
+/** One strategy of each kind. The quick test has these on two ranks, and the full test has the others. */
+const ofEachKind = [
+  'DDP',
+  'DataParallel',
+  'ZeRO-1',
+  'FSDP',
+  'tensor parallelism of a GPT',
+  'a pipeline by 1F1B',
+];
+
 const isForTwo = ([, { mesh }]: readonly [string, StrategyCase]): boolean => mesh?.(2) !== null;
 
 /**
@@ -200,6 +210,11 @@ function isChosen(name: string): boolean {
 
 const casesWhere = (holds: (entry: readonly [string, StrategyCase]) => boolean): StrategyCases =>
   Object.fromEntries(Object.entries(strategyCases).filter(holds));
+
+export const casesOfTwo: Readonly<Record<'quick' | 'full', StrategyCases>> = {
+  quick: casesWhere(([name]) => ofEachKind.includes(name)),
+  full: casesWhere(([name]) => !ofEachKind.includes(name)),
+};
 
 /**
  * The cases for four ranks. `some` and `others` are those that two ranks cannot run, and `also` those that two ranks

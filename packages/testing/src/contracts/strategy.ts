@@ -30,7 +30,7 @@ export interface StrategyContract {
 }
 
 /** The number of strategies that one world trains with, one after the other, because a world takes time to start. */
-const STRATEGIES_OF_WORLD = 6;
+const STRATEGIES_OF_WORLD = 16;
 /** The time limit of all trainings of a world. */
 const WORLD_TIMEOUT_MS = 920_000;
 

@@ -38,7 +38,7 @@ export interface KeyRangesInMemory {
 }
 
 /** What attention reads in addition, if it is a block of queries and keys of a larger attention. */
-export interface BlockOfAttention {
+interface BlockOfAttention {
   /** The number of queries of each head of the larger attention, in values that have a number for each query. */
   readonly rowsOfHead: number;
   /** Values in f32, with the first key of the block that each query sees, and one more than the last. */
