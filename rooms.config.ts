@@ -173,6 +173,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   compat: {
     config: [],
     deepspeed: ['config'],
+    accelerate: ['config'],
+    horovod: [],
   },
   'parameter-server': {
     protocol: [],

@@ -13,6 +13,9 @@ export const keywords: Readonly<Record<string, string>> = {
   '/guides/slow-steps': 'slow profiler performance throughput speed fast',
   '/guides/debugging': 'deadlock stuck timeout freeze hang nccl',
   '/guides/from-pytorch': 'pytorch torch migrate port convert',
+  '/guides/from-deepspeed':
+    'deepspeed deepspeed initialize ds_config engine zero migrate port convert',
+  '/guides/from-others': 'accelerate horovod lightning fabric torchtitan migrate port convert',
   '/learn/one-rank': 'tutorial quickstart getting started training loop first example',
   '/learn/more-ranks': 'distributed data parallel ddp multi gpu several ranks',
   '/learn/sharding': 'fsdp zero sharding shard',

@@ -42,6 +42,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Move from PyTorch', 'from-pytorch'],
       ['Move from DeepSpeed', 'from-deepspeed'],
       ['Move from TensorFlow.js', 'from-tensorflow-js'],
+      ['Move from others', 'from-others'],
       ['Compare libraries', 'comparison'],
     ]),
     explore: group('Explore', 'explore', [

@@ -1,0 +1,14 @@
+export { readConfig } from './read-config.ts';
+export {
+  Accelerator,
+  type AcceleratorOptions,
+  type Prepared,
+  type ToPrepare,
+} from './accelerator.ts';
+export {
+  AcceleratedModel,
+  AcceleratedOptimizer,
+  AcceleratedScheduler,
+  type Scheduler,
+} from './prepared.ts';
+export { type LoaderOptions, PreparedLoader } from './sharded-loader.ts';

@@ -1,0 +1,6 @@
+export {
+  broadcastOptimizerState,
+  broadcastParameters,
+  DistributedOptimizer,
+  type DistributedOptimizerOptions,
+} from './horovod.ts';
