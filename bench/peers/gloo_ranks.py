@@ -1,6 +1,7 @@
-"""Ranks over gloo on processes of this host, one thread each, which answer the lines of stdin together."""
+"""Ranks over gloo on processes of this host, which answer the lines of stdin together."""
 
 import json
+import queue
 import socket
 import sys
 import time
@@ -32,8 +33,8 @@ def timed_steps(steps, train):
     return {"ms": ms, "losses": losses}
 
 
-def serve(make_answer, rank, size, port, requests, answers, arguments):
-    torch.set_num_threads(1)
+def serve(make_answer, rank, size, port, requests, answers, arguments, threads):
+    torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
     store = dist.TCPStore("127.0.0.1", port, size, is_master=rank == 0)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
@@ -43,7 +44,16 @@ def serve(make_answer, rank, size, port, requests, answers, arguments):
     dist.destroy_process_group()
 
 
-def answer_lines(make_answer, size, arguments=(), combine=lambda answers: answers[0]):
+def next_answer(answers, ranks):
+    while True:
+        try:
+            return answers.get(timeout=1)
+        except queue.Empty:
+            if any(rank.exitcode for rank in ranks):
+                sys.exit("a rank ended before it answered")
+
+
+def answer_lines(make_answer, size, arguments=(), combine=lambda answers: answers[0], threads=1):
     """Writes a line about the ranks, and then one for each line of stdin: what `combine` makes of the answers of all ranks.
 
     `make_answer(rank, size, *arguments)`, a function of a module, returns on each rank the function that answers a request.
@@ -53,19 +63,19 @@ def answer_lines(make_answer, size, arguments=(), combine=lambda answers: answer
     requests = [context.Queue() for _ in range(size)]
     answers = context.Queue()
     ranks = [
-        context.Process(target=serve, args=(make_answer, r, size, port, requests[r], answers, arguments), daemon=True)
+        context.Process(target=serve, args=(make_answer, r, size, port, requests[r], answers, arguments, threads), daemon=True)
         for r in range(size)
     ]
     for rank in ranks:
         rank.start()
-    about = {"torch": torch.__version__, "threads": 1, "ranks": size, "backend": "gloo", "blas": blas_name()}
+    about = {"torch": torch.__version__, "threads": threads, "ranks": size, "backend": "gloo", "blas": blas_name()}
     print(json.dumps(about), flush=True)
     for line in sys.stdin:
-        for queue in requests:
-            queue.put(json.loads(line))
-        of_ranks = dict(answers.get() for _ in ranks)
+        for each in requests:
+            each.put(json.loads(line))
+        of_ranks = dict(next_answer(answers, ranks) for _ in ranks)
         print(json.dumps(combine([of_ranks[rank] for rank in range(size)])), flush=True)
-    for queue in requests:
-        queue.put(None)
+    for each in requests:
+        each.put(None)
     for rank in ranks:
         rank.join()

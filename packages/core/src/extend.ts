@@ -226,6 +226,7 @@ export {
   fillFully,
   type FolderEntry,
   type FolderFile,
+  isWritableFolder,
   type ModelFolder,
   openFile,
   pathIn,

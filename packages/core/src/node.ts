@@ -6,4 +6,12 @@ export { diskFolder } from './serialization/disk-folder.ts';
 export { syncDirectory, writeAt } from './serialization/write-at.ts';
 export { s3Folder } from './folders/s3-folder.ts';
 export type { S3Credentials, S3Options } from './folders/s3-options.ts';
-export { fileAt, folderAt, isAddress } from './folders/folder-at.ts';
+export {
+  fileAt,
+  folderAt,
+  isAddress,
+  pretrainedFolderAt,
+  writableFolderAt,
+} from './folders/folder-at.ts';
+export { hubFolder } from './folders/hub-folder.ts';
+export type { HubOptions } from './folders/hub-options.ts';

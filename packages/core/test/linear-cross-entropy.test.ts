@@ -61,6 +61,34 @@ describe('linearCrossEntropy', () => {
     },
   );
 
+  test.each([{ tile: 7 }, { tile: 8, softcap: 1.5, reduction: 'sum' }, {}] as const)(
+    'adds a bias to the logits, which gets its gradient: %o',
+    async (options) => {
+      const { softcap, tile: _, ...reduction } = { softcap: undefined, tile: 0, ...options };
+      const start = new Generator(5).normal(classes);
+      const withBias = async (
+        loss: (x: Tensor, weight: Tensor, targets: Tensor, bias: Tensor) => Tensor,
+      ): Promise<readonly number[]> => {
+        const bias = fromData(start, [classes], 'f32').requiresGrad_();
+        const others = await results((...given) => loss(...given, bias));
+        return [...others, ...Array.from((await bias.grad?.data()) ?? [], Number)];
+      };
+      const found = await withBias((x, weight, targets, bias) =>
+        functional.linearCrossEntropy(x, weight, targets, { ...options, bias }),
+      );
+      const expected = await withBias((x, weight, targets, bias) => {
+        const plain = functional.linear(x, weight, bias);
+        const logits = softcap === undefined ? plain : plain.div(softcap).tanh().mul(softcap);
+        return functional.crossEntropy(logits, targets, reduction);
+      });
+      expect(found.length).toBe(expected.length);
+      for (const [i, value] of expected.entries()) expect(found[i]).toBeCloseTo(value, 5);
+      const { x, weight, targets } = inputs();
+      const bias = fromData(start, [classes], 'f32').slice(0, 1, classes);
+      expect(() => functional.linearCrossEntropy(x, weight, targets, { bias })).toThrow(ShapeError);
+    },
+  );
+
   test('adds up the gradients of a weight that has other uses, as a tied embedding has', async () => {
     const tied =
       (tile: number | null) =>

@@ -7,4 +7,10 @@ export { type ImageRows, readImageFolder } from './files/image-folder.ts';
 export { loadImageProcessor } from './files/load-image-processor.ts';
 export { decodeImage } from './files/decode-image.ts';
 export { WorkerStream, type WorkerStreamOptions } from './workers/worker-stream.ts';
-export { s3Folder, type S3Credentials, type S3Options } from '@shardwise/core/node';
+export {
+  hubFolder,
+  type HubOptions,
+  s3Folder,
+  type S3Credentials,
+  type S3Options,
+} from '@shardwise/core/node';

@@ -83,4 +83,10 @@ export { quantizeModel, type QuantizeOptions } from './lora/quantize-model.ts';
 export { loadAdapter } from './lora/load-adapter.ts';
 export type { LoraOptions } from './lora/lora-options.ts';
 export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';
-export { type DirectoryHandle, type ModelFolder, pickedFolder } from '@shardwise/core/extend';
+export {
+  type DirectoryHandle,
+  httpFolder,
+  type HttpOptions,
+  type ModelFolder,
+  pickedFolder,
+} from '@shardwise/core/extend';

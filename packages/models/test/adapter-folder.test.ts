@@ -44,7 +44,7 @@ test('an adapter that was saved in a folder is loaded from it', async () => {
 
 test('a folder without adapter, and a config that is no JSON, are refused by their paths', async () => {
   await expect(readAdapter(folder)).rejects.toThrow(
-    `to read ${join(folder, 'adapter_config.json')}: ENOENT`,
+    `to read ${join(folder, 'adapter_config.json')}: no such file`,
   );
   const own = join(folder, 'damaged');
   await saveAdapter(adapted(), own);

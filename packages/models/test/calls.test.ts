@@ -66,6 +66,19 @@ describe.each(cases)('$name', (golden) => {
     expectEqual(before.slice(-alone.length), alone);
   });
 
+  test('computes the logits of the last tokens alone if it is asked to', async () => {
+    const model = await build(golden);
+    const ids = tokens('first', [1, 9]);
+    const all = model.forward(ids);
+    const last = model.forward(ids, { logitsToKeep: 2 });
+    expect(last.shape).toEqual([1, 2, all.shape[2]]);
+    const expected = Array.from(await all.slice(1, 7, 9).data(), Number);
+    expectEqual(Array.from(await last.data(), Number), expected);
+    expect(model.forward(ids, { logitsToKeep: 20 }).shape).toEqual(all.shape);
+    expect(() => model.forward(ids, { logitsToKeep: 0 })).toThrow(/an integer from 1 on/);
+    expect(() => model.forward(ids, { logitsToKeep: 1, labels: ids })).toThrow(/labels/);
+  });
+
   test('computes a row in parts if a cache keeps keys and values', async () => {
     const model = await build(golden);
     const ids = tokens('first', [1, 12]);

@@ -312,3 +312,19 @@ describe('what cannot be is refused', () => {
     );
   });
 });
+
+test('A prompt costs one row of the head, whatever its length is.', async () => {
+  const model = await build();
+  const shapes: (readonly number[])[] = [];
+  const { lmHead } = model instanceof GPT2LMHeadModel ? model : expect.fail();
+  const forward = lmHead.forward.bind(lmHead);
+  lmHead.forward = (x, labels) => {
+    const logits = forward(x, labels);
+    shapes.push(logits.shape);
+    return logits;
+  };
+  await generate(model, prompts, { maxNewTokens: 2 });
+  const [vocabulary] = lmHead.weight.shape;
+  expect(prompts.some(({ length }) => length > 1)).toBe(true);
+  expect(shapes).toEqual(Array.from({ length: 2 }, () => [prompts.length, 1, vocabulary]));
+});

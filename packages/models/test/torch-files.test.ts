@@ -198,3 +198,81 @@ describe('an archive', () => {
     expect((await refusal(file)).message).toMatch(/the compressed file "archive\/data\.pkl"/);
   });
 });
+
+/** The same archive with numbers of 64 bits, as PyTorch writes it from 4 GiB on. */
+function toZip64(archive: Uint8Array, numbers = (offset: bigint): bigint => offset): Uint8Array {
+  const view = new DataView(archive.buffer, archive.byteOffset, archive.byteLength);
+  const end = archive.byteLength - 22;
+  const [count, start] = [view.getUint16(end + 10, true), view.getUint32(end + 16, true)];
+  const entries: Buffer[] = [];
+  for (let at = start; entries.length < 2 * count;) {
+    const lengths = [28, 30, 32].map((field) => view.getUint16(at + field, true));
+    const [nameBytes = 0] = lengths;
+    const head = Buffer.from(archive.subarray(at, at + 46 + nameBytes));
+    const [size, offset] = [head.readUInt32LE(24), head.readUInt32LE(42)];
+    // An extra field of another kind lies before that of zip64.
+    const extra = Buffer.alloc(8 + 4 + 24);
+    extra.writeUInt16LE(0x5455, 0);
+    extra.writeUInt16LE(4, 2);
+    extra.writeUInt16LE(1, 8);
+    extra.writeUInt16LE(24, 10);
+    extra.writeBigUInt64LE(BigInt(size), 12);
+    extra.writeBigUInt64LE(BigInt(size), 20);
+    extra.writeBigUInt64LE(numbers(BigInt(offset)), 28);
+    for (const field of [20, 24, 42]) head.writeUInt32LE(0xffffffff, field);
+    head.writeUInt16LE(extra.length, 30);
+    head.writeUInt16LE(0, 32);
+    entries.push(head, extra);
+    at += 46 + lengths.reduce((sum, length) => sum + length, 0);
+  }
+  const directory = Buffer.concat(entries);
+  const record = Buffer.alloc(56);
+  record.writeUInt32LE(0x06064b50, 0);
+  record.writeBigUInt64LE(44n, 4);
+  record.writeBigUInt64LE(BigInt(count), 24);
+  record.writeBigUInt64LE(BigInt(count), 32);
+  record.writeBigUInt64LE(BigInt(directory.length), 40);
+  record.writeBigUInt64LE(numbers(BigInt(start)), 48);
+  const locator = Buffer.alloc(20);
+  locator.writeUInt32LE(0x07064b50, 0);
+  locator.writeBigUInt64LE(BigInt(start + directory.length), 8);
+  locator.writeUInt32LE(1, 16);
+  const last = Buffer.alloc(22, 0xff);
+  last.writeUInt32LE(0x06054b50, 0);
+  last.writeUInt16LE(0, 20);
+  return Buffer.concat([archive.subarray(0, start), directory, record, locator, last]);
+}
+
+describe('an archive of zip64', () => {
+  it('has the tensors of the same archive with numbers of 32 bits', async () => {
+    const source = await open(toZip64(golden.archive));
+    expect(source.names).toEqual(Object.keys(golden.tensors));
+    for (const [name, { values }] of Object.entries(golden.tensors)) {
+      expect(await read(source, name), name).toEqual(values.map(Number));
+    }
+  });
+
+  it.each([
+    ['beyond the file', (offset: bigint) => offset + 2n ** 40n],
+    ['beyond the numbers that are exact', (offset: bigint) => offset + 2n ** 60n],
+    ['in the middle of a file', (offset: bigint) => offset + 5n],
+  ])('is an error if its numbers point %s', async (_, numbers) => {
+    expect(await refusal(toZip64(golden.archive, numbers))).toBeInstanceOf(CheckpointError);
+  });
+
+  it('is an error wherever its end is cut off, or a byte of its directory is another one', async () => {
+    const file = toZip64(golden.archive);
+    for (let length = file.byteLength - 1; length > file.byteLength - 99; length -= 1) {
+      expect(await refusal(file.subarray(0, length))).toBeInstanceOf(CheckpointError);
+    }
+    for (let at = file.byteLength - 98; at < file.byteLength - 42; at += 1) {
+      const changed = Uint8Array.from(file);
+      changed[at] = (changed[at] ?? 0) ^ 0xff;
+      const outcome = await open(changed).then(
+        () => 'opened',
+        (error: unknown) => (error instanceof CheckpointError ? 'refused' : error),
+      );
+      expect(['opened', 'refused'], `byte ${at}`).toContain(outcome);
+    }
+  });
+});

@@ -1,7 +1,15 @@
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { ConfigError } from '../spec/errors.ts';
 import { diskFolder } from '../serialization/disk-folder.ts';
-import type { FolderFile, ModelFolder } from '../serialization/model-folder.ts';
+import {
+  type FolderFile,
+  isWritableFolder,
+  type ModelFolder,
+  type WritableFolder,
+} from '../serialization/model-folder.ts';
+import { hubFolder } from './hub-folder.ts';
+import { isHubName } from './hub-options.ts';
 import { httpFile, httpFolder } from './http-folder.ts';
 import { s3Folder } from './s3-folder.ts';
 
@@ -26,6 +34,32 @@ export function folderAt(place: string): ModelFolder {
       todo: 'Give a path, a URL of https, or an address such as s3://bucket/prefix',
     },
     { place },
+  );
+}
+
+/**
+ * The folder of a model: that of a path or of an address, or, if there is no such path, the repository of the hub that has
+ * this name, such as `organization/model`. Throws ConfigError as folderAt does.
+ */
+export function pretrainedFolderAt(place: string): ModelFolder {
+  const isName = place.includes('/') && isHubName(place);
+  return isName && !existsSync(place) ? hubFolder(place) : folderAt(place);
+}
+
+/**
+ * The folder of an address, or a folder itself, to which files can be written, as to a bucket. Throws ConfigError for a
+ * place that can only be read, as a web server.
+ */
+export function writableFolderAt(asked: string, place: string | ModelFolder): WritableFolder {
+  const folder = typeof place === 'string' ? folderAt(place) : place;
+  if (isWritableFolder(folder)) return folder;
+  throw new ConfigError(
+    {
+      asked: `${asked} to ${folder.place}`,
+      found: 'a place that can only be read',
+      todo: 'Give the path of a folder, or an address such as s3://bucket/prefix',
+    },
+    { place: folder.place },
   );
 }
 

@@ -1,7 +1,7 @@
 import type { RandomAccessFile } from '../serialization/model-folder.ts';
 
 /** Reads of fewer bytes take a whole block, of which the next read may need another part. */
-const BLOCK_BYTES = 262_144;
+const BLOCK_BYTES = 131_072;
 /** The number of blocks that are kept. */
 const BLOCKS = 8;
 

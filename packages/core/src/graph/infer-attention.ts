@@ -33,21 +33,19 @@ function requireFit(op: AttentionOp, params: AttentionParams, inputs: readonly V
   const v = op === 'attentionLogSumExp' ? k : at(inputs, 2);
   const [dy, ...ofRows] = op.endsWith('Grad') ? inputs.slice(3, 6) : [];
   const { mask, ranges } = attentionLimits(op, params, inputs);
-  requireDType(op, q, floats);
   requireSameDType(op, [q, k, v]);
-  for (const added of [dy, mask]) if (added) requireDType(op, added, floats);
+  for (const each of [q, dy ?? q, mask ?? q]) requireDType(op, each, floats);
   if (ranges) requireDType(op, ranges, ['i32']);
   const [batch = 0, heads = 0, queries = 0, width = 0] = q.shape;
   const [items = 0, groups = 0, keys = 0] = k.shape;
-  const [, , , valueWidth = 0] = v.shape;
   const rows = [batch, heads, queries];
   const fits =
     isShape(q, [...rows, width]) &&
     width !== 0 &&
     isShape(k, [items === 1 ? 1 : batch, groups, keys, width]) &&
-    (groups === 0 ? heads === 0 : heads % groups === 0) &&
-    isShape(v, [items, groups, keys, valueWidth]) &&
-    (!dy || isShape(dy, [...rows, valueWidth])) &&
+    (heads === 0 || heads % groups === 0) &&
+    isShape(v, [items, groups, keys, v.shape[3] ?? 0]) &&
+    (!dy || isShape(dy, [...rows, v.shape[3] ?? 0])) &&
     ofRows.every((numbers) => isShape(numbers, rows)) &&
     (!mask || isShape(mask, [...oneOr(mask, rows), keys])) &&
     (!ranges || isShape(ranges, [...oneOr(ranges, [batch]), queries, 2]));
@@ -55,8 +53,8 @@ function requireFit(op: AttentionOp, params: AttentionParams, inputs: readonly V
   throw shapeFault(
     op,
     inputs,
-    'inputs that do not fit each other',
-    'Use q, dy [B, H, T, D or E], k, v [B or 1, G, S, D or E] with H a multiple of G, a mask [B, H, T, S] and ranges [B, T, 2], or sizes of 1',
+    'shapes that do not fit',
+    'Use q [B, H, T, D], k, v [B, G, S, D], mask [B, H, T, S], ranges [B, T, 2], H a multiple of G',
   );
 }
 

@@ -23,6 +23,8 @@ export interface ModelFolder {
   readText(name: string): Promise<string | undefined>;
   /** Opens a file. Returns undefined if there is no file of this name. */
   open(name: string): Promise<RandomAccessFile | undefined>;
+  /** Says which version of the whole folder is read, such as a commit. Absent where only files have versions. */
+  version?(): Promise<string>;
   /** Lists all files whose names begin with `prefix`. Absent where no list can be had, as of a web server. */
   list?(prefix: string): Promise<readonly FolderEntry[]>;
 }
@@ -50,6 +52,12 @@ export interface WritableFolder extends ModelFolder {
   writeNew(name: string, contents: Uint8Array<ArrayBuffer>): Promise<boolean>;
   /** Removes files, one after the other. Names of no file are passed over. */
   remove(names: readonly string[]): Promise<void>;
+}
+
+/** Whether files can be written to a folder. */
+export function isWritableFolder(value: unknown): value is WritableFolder {
+  const names = ['readText', 'open', 'list', 'write', 'writeNew', 'remove'];
+  return typeof value === 'object' && value !== null && names.every((name) => name in value);
 }
 
 /** The most bytes of a file that `readText` reads. Files of tokenizers have some ten megabytes. */

@@ -52,6 +52,7 @@ const samples = texts.rows.map(({ text, label }) => ({
 }));
 const training = samples.filter((_, index) => index % 5 !== 4);
 const validation = samples.filter((_, index) => index % 5 === 4);
+if (validation.length === 0) throw new Error(`${values.data}: give at least five texts`);
 const collate = padCollate({ padTokenId, length: maxLength });
 const { loader } = loaderOf(training, true);
 const totalSteps = epochs * loader.length;

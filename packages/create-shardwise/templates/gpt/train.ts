@@ -28,6 +28,11 @@ const { rank, worldSize, resumeDirectory } = context;
 const tokenizer = byteTokenizer();
 const text = new TextDecoder().decode(await readTextFiles(values.text));
 const { inputIds: tokens } = tokenizer.encode(text);
+const { inputIds: prompt } = tokenizer.encode(values.prompt);
+const maxNewTokens = contextLength - prompt.length;
+if (prompt.length === 0 || maxNewTokens < 1) {
+  throw new RangeError(`--prompt of ${prompt.length} bytes: give 1 to ${contextLength - 1}`);
+}
 const cut = Math.floor(0.9 * tokens.length);
 const dataset = new TokenDataset(tokens.slice(0, cut), { contextLength });
 const sampler = new data.DistributedSampler({ dataset, numReplicas: worldSize, rank });
@@ -86,8 +91,6 @@ while (step < steps && !stopping) {
   }
 }
 
-const prompt = tokenizer.encode(values.prompt).inputIds;
-const maxNewTokens = contextLength - prompt.length;
 for (const temperature of [0.5, 0.8]) {
   // All ranks write the same text, because they draw the same random numbers.
   const options = { maxNewTokens, doSample: true, temperature };

@@ -12,8 +12,8 @@ export interface ByteSource {
 
 /** Throws ConfigError for what is no source, such as the promise of one, which would have no rows. */
 export function checkSource(source: ByteSource): void {
-  const found: Partial<ByteSource> = source;
-  if (typeof found.size === 'number' && typeof found.read === 'function') return;
+  const given: Partial<ByteSource> = source;
+  if (typeof given.size === 'number' && typeof given.read === 'function') return;
   throw new ConfigError({
     asked: 'the rows of a file',
     found: `${describeValue(source)} in the place of its bytes`,

@@ -1,5 +1,5 @@
 import { checkOptions, type ModelFolder, option, type OptionRules } from '@shardwise/core/extend';
-import { folderAt } from '@shardwise/core/node';
+import { pretrainedFolderAt } from '@shardwise/core/node';
 
 const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
   place: option.required({
@@ -9,8 +9,8 @@ const placeRules: OptionRules<{ readonly place: string | ModelFolder }> = {
   }),
 };
 
-/** The folder that the argument of a loader says: a path, an address, or the folder itself. `loader` is its name. */
+/** The folder that the argument of a loader says: a path, an address, the name of a repository of the hub, or the folder itself. `loader` is its name. */
 export function folderOf(loader: string, place: string | ModelFolder): ModelFolder {
   checkOptions(loader, { place }, placeRules);
-  return typeof place === 'string' ? folderAt(place) : place;
+  return typeof place === 'string' ? pretrainedFolderAt(place) : place;
 }

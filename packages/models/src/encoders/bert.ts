@@ -11,6 +11,7 @@ import {
 } from '@shardwise/core/extend';
 import { activate, type ActivationName } from '../layers/activations.ts';
 import { InitialValues } from '../layers/initial-values.ts';
+import type { LanguageModelHead } from '../layers/language-model-head.ts';
 import { positionsOf } from '../layers/positions.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
 import {
@@ -101,7 +102,7 @@ class PredictionTransform extends EncoderPart {
 class LMPredictionHead extends EncoderPart {
   bias: Parameter;
   readonly transform: PredictionTransform;
-  readonly decoder: Linear;
+  readonly decoder: LanguageModelHead;
 
   constructor(config: EncoderConfig, values: InitialValues, { embeddings }: BertModel) {
     super();
@@ -114,9 +115,9 @@ class LMPredictionHead extends EncoderPart {
     this.decoder.bias = this.bias;
   }
 
-  /** Shape: x [B, T, C] -> [B, T, V]. */
-  forward(x: Tensor): Tensor {
-    return this.decoder.forward(this.transform.forward(x));
+  /** Returns logits, or the mean loss of labels. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
+  forward(x: Tensor, labels?: Tensor): Tensor {
+    return this.decoder.forward(this.transform.forward(x), labels);
   }
 }
 
@@ -128,9 +129,9 @@ class OnlyMLMHead extends EncoderPart {
     this.predictions = new LMPredictionHead(config, values, bert);
   }
 
-  /** Shape: x [B, T, C] -> [B, T, V]. */
-  forward(x: Tensor): Tensor {
-    return this.predictions.forward(x);
+  /** Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
+  forward(x: Tensor, labels?: Tensor): Tensor {
+    return this.predictions.forward(x, labels);
   }
 }
 
@@ -153,8 +154,7 @@ export class BertForMaskedLM extends PretrainedModel<EncoderConfig> {
 
   /** Returns logits, or the mean loss of the labels but -100. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
   forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
-    const logits = this.cls.forward(this.bert.forward(inputIds, call));
-    return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+    return this.cls.forward(this.bert.forward(inputIds, call), call.labels);
   }
 
   override division(): ModelDivision {

@@ -6,7 +6,7 @@ import type { ForwardCall } from '../model/forward-call.ts';
  * not shifted: i32 [B, T] of a masked language model and of a classifier of tokens, where -100 does not count, and one
  * for each row of a classifier of rows.
  */
-export interface EncoderCall extends ForwardCall {
+export interface EncoderCall extends Omit<ForwardCall, 'logitsToKeep'> {
   /** The segment of each token. Shape: i32 [B, T]. Default: all tokens are of segment 0. */
   readonly tokenTypeIds?: Tensor;
 }

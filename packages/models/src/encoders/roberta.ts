@@ -8,6 +8,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { InitialValues } from '../layers/initial-values.ts';
+import type { LanguageModelHead } from '../layers/language-model-head.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
 import { PretrainedModel, type PretrainedOptions } from '../model/pretrained-model.ts';
 import { StateModule } from '../model/state-module.ts';
@@ -76,7 +77,7 @@ function robertaPositions(inputIds: Tensor, padding: number): Tensor {
 class RobertaLMHead extends StateModule {
   readonly dense: Linear;
   readonly layerNorm: LayerNorm;
-  readonly decoder: Linear;
+  readonly decoder: LanguageModelHead;
   bias: Parameter;
 
   constructor(config: EncoderConfig, values: InitialValues, { embeddings }: RobertaModel) {
@@ -91,9 +92,9 @@ class RobertaLMHead extends StateModule {
     this.decoder.bias = this.bias;
   }
 
-  /** Shape: x [B, T, C] -> [B, T, V]. */
-  forward(x: Tensor): Tensor {
-    return this.decoder.forward(this.layerNorm.forward(this.dense.forward(x).gelu()));
+  /** Returns logits, or the mean loss of labels. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
+  forward(x: Tensor, labels?: Tensor): Tensor {
+    return this.decoder.forward(this.layerNorm.forward(this.dense.forward(x).gelu()), labels);
   }
 }
 
@@ -116,8 +117,7 @@ export class RobertaForMaskedLM extends PretrainedModel<EncoderConfig> {
 
   /** Returns logits, or the mean loss of the labels but -100. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
   forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
-    const logits = this.lmHead.forward(this.roberta.forward(inputIds, call));
-    return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+    return this.lmHead.forward(this.roberta.forward(inputIds, call), call.labels);
   }
 
   override division(): ModelDivision {

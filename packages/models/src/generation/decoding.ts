@@ -155,7 +155,8 @@ async function scoresOf(
   ids: Tensor,
   call: ForwardCall,
 ): Promise<readonly Float32Array[]> {
-  const logits = noGrad(() => model.forward(ids, call));
+  // Rows are padded on the left, so that their last tokens are in one column.
+  const logits = noGrad(() => model.forward(ids, { ...call, logitsToKeep: 1 }));
   const whole = hasStages ? await onEveryRank(logits) : logits;
   const last = noGrad(() => whole.select(1, -1).to('f32'));
   const data = await last.data();

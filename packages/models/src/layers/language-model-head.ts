@@ -1,6 +1,6 @@
 import { functional, Linear, type Parameter, type Tensor } from '@shardwise/core/extend';
 
-/** The head of a language model: a Linear without bias that returns logits, or the loss of labels. Weight [V, C]. */
+/** The head of a language model: a Linear that returns logits, or the loss of labels. Weight [V, C]. */
 export class LanguageModelHead extends Linear {
   /** Logits s are bounded by this number c, as c tanh(s / c). Null: they are not. */
   readonly softcap: number | null;
@@ -18,8 +18,10 @@ export class LanguageModelHead extends Linear {
   override forward(x: Tensor, labels?: Tensor): Tensor {
     const { softcap } = this;
     if (labels !== undefined) {
-      const options = softcap === null ? {} : { softcap };
-      return functional.linearCrossEntropy(x, this.weight, labels, options);
+      return functional.linearCrossEntropy(x, this.weight, labels, {
+        ...(softcap === null ? {} : { softcap }),
+        ...(this.bias === null ? {} : { bias: this.bias }),
+      });
     }
     const logits = super.forward(x);
     return softcap === null ? logits : logits.div(softcap).tanh().mul(softcap);

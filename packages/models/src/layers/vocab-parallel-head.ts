@@ -66,7 +66,7 @@ export function vocabParallelHead(): ParallelStyle {
  * label's logit. Shape: x [B, T, C], labels i32 [B, T] -> [].
  */
 function lossOf(
-  { weight, softcap }: LanguageModelHead,
+  { weight, bias, softcap }: LanguageModelHead,
   x: Tensor,
   labels: Tensor,
   { axis, size, rank }: AxisPlace,
@@ -77,7 +77,10 @@ function lossOf(
   // A label that no rank's part contains would go unnoticed later.
   const classes = indicesInRange(ignored.where(0, flat), vocabulary * size, 'vocabParallelHead');
   const own = reinterpret(classes, axis, 'invariant', 'replicate').sub(rank * vocabulary);
-  const options = softcap === null ? {} : { softcap };
+  const options = {
+    ...(softcap === null ? {} : { softcap }),
+    ...(bias === null ? {} : { bias }),
+  };
   const { logSumExp, chosen } = linearLogSumExp(x, weight, own, options);
   const largest = noGrad(() =>
     allGather(logSumExp.unsqueeze(0), axis, 0).max(0).reshape(logSumExp.shape),

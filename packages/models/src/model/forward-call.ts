@@ -57,6 +57,11 @@ export interface ForwardCall {
    * only to each other. Shape: i32 [B, T]. Default: each row is one document.
    */
   readonly documents?: Tensor;
+  /**
+   * Of how many last tokens of each row a language model returns logits, as generation needs those of one. Not with
+   * labels. Default: of all.
+   */
+  readonly logitsToKeep?: number;
   /** Keeps keys and values between calls. */
   readonly cache?: AttentionCache;
 }

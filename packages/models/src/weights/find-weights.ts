@@ -10,6 +10,7 @@ import {
 import { ggufSource } from './gguf/gguf-source.ts';
 import { joinedSource } from './joined-source.ts';
 import { torchSource } from './pickle/torch-source.ts';
+import { sameVersions } from './same-versions.ts';
 
 /** The names that weights have in a folder of Hugging Face, in the order in which they are looked for. */
 const names = [
@@ -23,7 +24,8 @@ const names = [
  * Opens the weights of a folder: the file of this name, or the first of those that Hugging Face's folders have. Throws
  * CheckpointError if there is none, or if a file is damaged.
  */
-export async function openWeights(folder: ModelFolder, file?: string): Promise<TensorSource> {
+export async function openWeights(place: ModelFolder, file?: string): Promise<TensorSource> {
+  const folder = sameVersions(place);
   const name = file ?? (await findName(folder));
   if (/\.safetensors(\.index\.json)?$/.test(name)) return safetensorsSource(folder, name);
   if (isIndexName(name)) return torchShards(folder, name);

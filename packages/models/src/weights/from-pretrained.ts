@@ -11,6 +11,7 @@ import {
   tensorsToKeep,
 } from '@shardwise/core/extend';
 import { constructSharded, parallelize, type PlannedModel } from '@shardwise/strategies';
+import { z } from 'zod';
 import { architectures } from '../architectures.ts';
 import { type Architecture, type BuildOptions, modelFromConfig } from '../model/architecture.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
@@ -25,6 +26,7 @@ import {
   loadPretrainedRules,
   openWeightsOf,
 } from './load-pretrained.ts';
+import { onMesh } from './on-mesh.ts';
 import { renameFor } from './rename-tensors.ts';
 
 const CONFIG_NAME = 'config.json';
@@ -115,6 +117,7 @@ export async function fromPretrained(
     await loadPretrained(model, folder, load);
     return model;
   }
+  await requireOneVersion(folder);
   const model = constructSharded(() => build(values), strategy);
   const parallel = await parallelize<
     PretrainedModel,
@@ -153,6 +156,17 @@ async function isComplete(
     rename: renameFor(source, sample, rename),
   });
   return kept.length === 0;
+}
+
+/** Throws CheckpointError on all ranks if some of them found another version of a folder, such as a later commit. */
+async function requireOneVersion(folder: ModelFolder): Promise<void> {
+  if (folder.version === undefined) return;
+  const { place } = folder;
+  const shared = { asked: `to load the model of ${place}`, todo: 'Load it again' };
+  const versions = await onMesh(shared, z.string(), async () => (await folder.version?.()) ?? '');
+  if (new Set(versions).size <= 1) return;
+  const found = `other versions on other ranks: ${[...new Set(versions)].join(', ')}`;
+  throw new CheckpointError({ ...shared, found }, { place, versions });
 }
 
 async function readConfig(

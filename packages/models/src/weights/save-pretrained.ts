@@ -1,30 +1,26 @@
-import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import {
   checkOptions,
-  type Chunk,
-  commonRuns,
   ConfigError,
   type DType,
-  dtypes,
   type HeldChunk,
+  isWritableFolder,
   Module,
   option,
   type OptionRules,
   planChunks,
-  sameBox,
-  type TensorChunk,
-  wholeChunk,
+  type WritableFolder,
 } from '@shardwise/core/extend';
-import { syncDirectory, writeAt } from '@shardwise/core/node';
+import { isAddress, writableFolderAt } from '@shardwise/core/node';
 import { z } from 'zod';
 import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import { PretrainedModel } from '../model/pretrained-model.ts';
+import { diskWriter } from './disk-writer.ts';
+import { folderWriter } from './folder-writer.ts';
 import { type HeldTensors, heldTensors } from './held-tensors.ts';
 import type { LoadableModel } from './load-pretrained.ts';
 import { onMesh, rankInMesh } from './on-mesh.ts';
 import { unstackTensors } from './unstack-tensors.ts';
-import { type Shard, shardsOf, type WrittenTensor } from './shards.ts';
+import { shardsOf, type WrittenTensor } from './shards.ts';
 
 /** Options of `savePretrained`. */
 export interface SavePretrainedOptions {
@@ -39,20 +35,23 @@ const rules: OptionRules<SavePretrainedOptions> = {
   dtype: option.oneOf('f32', 'bf16', 'f16'),
 };
 
-const saveRules: OptionRules<{ readonly model: LoadableModel; readonly path: string }> = {
+const saveRules: OptionRules<{
+  readonly model: LoadableModel;
+  readonly place: string | WritableFolder;
+}> = {
   model: option.required({
     fits: (value): value is LoadableModel =>
       value instanceof Module || (value instanceof Object && 'module' in value),
     expected: 'a model, or what parallelize() made of one',
   }),
-  path: option.required(option.nonEmptyText),
+  place: option.required({
+    fits: (value): value is string | WritableFolder =>
+      (typeof value === 'string' && value !== '') || isWritableFolder(value),
+    expected: 'a path, an address of a bucket, or a folder to which files can be written',
+  }),
 };
 
 const MAX_SHARD_BYTES = 5e9;
-const INDEX_NAME = 'model.safetensors.index.json';
-const CONFIG_NAME = 'config.json';
-/** The files of weights that this function writes. */
-const weightFile = /^model(-\d{5}-of-\d{5})?\.safetensors$/;
 
 const rangeSchema = z.object({ start: z.int().nonnegative(), stop: z.int().nonnegative() });
 const chunkSchema = z.object({
@@ -66,46 +65,55 @@ const chunkSchema = z.object({
 
 /**
  * Saves a model to a folder that Python's `transformers` opens: safetensors files, an index if there are several, and
- * config.json. It works with any strategy, and is a collective of all ranks of the mesh, which must have the folder in
- * common. Each rank writes parts that it has; no rank collects the model. The files are the same byte for byte,
- * whatever the strategy and the number of ranks are. Weights that were there before are replaced. Throws ConfigError
- * for a model with weights in blocks of few bits, and CheckpointError on all ranks if one of them fails.
+ * config.json. The folder is a path, an address such as `s3://bucket/models/small`, or another folder to which files can be
+ * written. It works with any strategy, and is a collective of all ranks of the mesh, which must have the folder in common.
+ * Each rank writes parts that it has; no rank collects the model. The files are the same byte for byte, whatever the
+ * strategy and the number of ranks are. Weights that were there before are replaced; in a bucket, there is no model while
+ * they are. Throws ConfigError for a model with weights in blocks of few bits, and CheckpointError on all ranks if one of
+ * them fails.
  */
 export async function savePretrained(
   model: LoadableModel,
-  path: string,
+  place: string | WritableFolder,
   options: SavePretrainedOptions = {},
 ): Promise<void> {
-  checkOptions('savePretrained', { model, path }, saveRules);
+  checkOptions('savePretrained', { model, place }, saveRules);
   checkOptions('savePretrained', options, rules);
   const { maxShardBytes = MAX_SHARD_BYTES, dtype } = options;
   const module = model instanceof Module ? model : model.module;
-  requireNumbers(module, path);
-  const shared = { asked: `to save a model to ${path}`, todo: 'See to the cause, and save again' };
+  const writer =
+    typeof place === 'string' && !isAddress(place)
+      ? diskWriter(place)
+      : folderWriter(writableFolderAt('to save a model', place));
+  requireNumbers(module, writer.place);
+  const shared = {
+    asked: `to save a model to ${writer.place}`,
+    todo: 'See to the cause, and save again',
+  };
   const rank = rankInMesh();
   let own: HeldTensors = { tensors: [], chunks: [] };
   const held = await onMesh(shared, chunkSchema.array(), async () => {
     own = unstackTensors(module, heldTensors(module, dtype, rank === 0));
     return own.chunks.map(chunkOf);
   });
-  const { shards, index } = shardsOf(own.tensors, maxShardBytes);
+  const files = { ...shardsOf(own.tensors, maxShardBytes), config: configOf(module, own.tensors) };
   const chunks = planChunks(held)[rank] ?? [];
   try {
     await onMesh(shared, z.null(), async () => {
-      if (rank === 0) await createFiles(path, shards);
+      if (rank === 0) await writer.prepare(files);
       return null;
     });
     await onMesh(shared, z.null(), async () => {
-      await writeChunks(path, shards, chunks, own.chunks);
+      await writer.write(files, chunks, own.chunks);
       return null;
     });
   } catch (error) {
     // The error that comes first is the one to tell.
-    if (rank === 0) await removeTemporary(path, shards).catch(() => undefined);
+    if (rank === 0) await writer.discard(files).catch(() => undefined);
     throw error;
   }
   await onMesh(shared, z.null(), async () => {
-    if (rank === 0) await publish(path, shards, index, configOf(module, own.tensors));
+    if (rank === 0) await writer.publish(files);
     return null;
   });
 }
@@ -148,88 +156,4 @@ function configOf(module: Module, tensors: readonly WrittenTensor[]): string | n
     .filter(([key, value]) => value !== null || !key.startsWith('rope_'))
     .toSorted(([a], [b]) => (a < b ? -1 : 1));
   return `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`;
-}
-
-/** The name of a file until all ranks have written to it. */
-function temporaryPath(path: string, { fileName }: Shard): string {
-  return join(path, `${fileName}.unfinished`);
-}
-
-async function createFiles(path: string, shards: readonly Shard[]): Promise<void> {
-  await mkdir(path, { recursive: true });
-  for (const shard of shards) {
-    await using file = await open(temporaryPath(path, shard), 'w');
-    await writeAt(file, shard.header, 0);
-    await file.truncate(shard.byteLength);
-  }
-}
-
-/** Writes the chunks of this rank to their places in the files. One tensor's part is in memory at a time. */
-async function writeChunks(
-  path: string,
-  shards: readonly Shard[],
-  chunks: readonly TensorChunk[],
-  own: readonly HeldChunk[],
-): Promise<void> {
-  const held = Map.groupBy(own, ({ name }) => name);
-  const byName = Map.groupBy(chunks, ({ name }) => name);
-  for (const shard of shards) {
-    const here = [...byName].filter(([name]) => shard.byteOffsets.has(name));
-    if (here.length === 0) continue;
-    await using file = await open(temporaryPath(path, shard), 'r+');
-    for (const [name, parts] of here) {
-      const start = shard.byteOffsets.get(name) ?? 0;
-      for (const chunk of parts) {
-        const source = held.get(name)?.find((each) => contains(each, chunk));
-        if (source === undefined) throw new RangeError(`no part of ${name} to write`);
-        await writeChunk(file, start, chunk, source);
-      }
-    }
-    await file.sync();
-  }
-}
-
-function contains(held: Chunk, { box, start, stop }: Chunk): boolean {
-  return sameBox(held.box, box) && held.start <= start && stop <= held.stop;
-}
-
-async function writeChunk(
-  file: Parameters<typeof writeAt>[0],
-  fileOffset: number,
-  chunk: TensorChunk,
-  source: HeldChunk,
-): Promise<void> {
-  const elementBytes = dtypes[chunk.dtype].bytes;
-  const bytes = await source.read();
-  const shift = chunk.start - source.start;
-  for (const { first, second, count } of commonRuns(wholeChunk(chunk.shape), chunk)) {
-    const from = (second + shift) * elementBytes;
-    const run = bytes.subarray(from, from + count * elementBytes);
-    await writeAt(file, run, fileOffset + first * elementBytes);
-  }
-}
-
-/** Gives the files their names, and removes weights of an earlier save, which a reader could take for the new ones. */
-async function publish(
-  path: string,
-  shards: readonly Shard[],
-  index: string | null,
-  config: string | null,
-): Promise<void> {
-  // Without index, a reader that comes now finds no model instead of a mixture of two.
-  await rm(join(path, INDEX_NAME), { force: true });
-  const names = new Set(shards.map(({ fileName }) => fileName));
-  for (const name of await readdir(path)) {
-    if (weightFile.test(name) && !names.has(name)) await rm(join(path, name));
-  }
-  for (const shard of shards) {
-    await rename(temporaryPath(path, shard), join(path, shard.fileName));
-  }
-  if (config !== null) await writeFile(join(path, CONFIG_NAME), config);
-  if (index !== null) await writeFile(join(path, INDEX_NAME), index);
-  await syncDirectory(path);
-}
-
-async function removeTemporary(path: string, shards: readonly Shard[]): Promise<void> {
-  for (const shard of shards) await rm(temporaryPath(path, shard), { force: true });
 }

@@ -189,6 +189,6 @@ function wide(x: Node | undefined): Node {
 }
 
 function given(x: Node | undefined): Node {
-  if (x === undefined) throw new RangeError('attention of fewer inputs than it has');
+  if (x === undefined) throw new RangeError('no input');
   return x;
 }

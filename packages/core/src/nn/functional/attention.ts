@@ -121,11 +121,11 @@ function maskOf({ mask }: AttentionOptions, scores: Shape, dtype: DType): Node |
   const leading = Array.from({ length: 4 - mask.shape.length }, () => 1);
   const aligned = mask.reshape([...leading, ...mask.shape]);
   const whole = aligned.expand([...aligned.shape.slice(0, 3), sizeAt(scores, 3)]);
-  return (whole.dtype === 'bool' ? additive(whole, dtype) : whole.to(dtype)).node;
-}
-
-function additive(visible: Tensor, dtype: DType): Tensor {
-  return visible.where(full([], 0, dtype), Number.NEGATIVE_INFINITY);
+  const added =
+    whole.dtype === 'bool'
+      ? whole.where(full([], 0, dtype), Number.NEGATIVE_INFINITY)
+      : whole.to(dtype);
+  return added.node;
 }
 
 function requireShapes(q: Tensor, k: Tensor, v: Tensor): void {

@@ -23,6 +23,8 @@ interface LinearLogSumExpOptions {
   readonly tile?: number;
   /** Logits s are bounded by this number c, as c tanh(s / c) (Gemma 2). Default: they are not. */
   readonly softcap?: number;
+  /** A number for each class, which is added to its logits. Shape: [V]. Default: none. */
+  readonly bias?: Tensor;
 }
 
 /** Options of `linearCrossEntropy`. */
@@ -36,6 +38,7 @@ export interface LinearCrossEntropyOptions extends LinearLogSumExpOptions {
 const tileRules: OptionRules<LinearLogSumExpOptions> = {
   tile: option.integer(1),
   softcap: option.positive,
+  bias: option.instanceOf(Tensor),
 };
 
 const lossRules: OptionRules<LinearCrossEntropyOptions> = {
@@ -48,7 +51,7 @@ const lossRules: OptionRules<LinearCrossEntropyOptions> = {
 const TILE = 8192;
 
 /**
- * The cross-entropy of logits x Wᵀ, which are never there as a whole: forward and backward pass each compute them for
+ * The cross-entropy of logits x Wᵀ + bias, which are never there as a whole: forward and backward pass each compute them for
  * one tile of classes after the other (Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models"). Use it
  * instead of linear() and crossEntropy() for a large vocabulary. The backward pass computes the product once more. Beside
  * the tiles' logits and their gradients, it keeps the gradient of W twice for a moment.
@@ -80,7 +83,7 @@ export function linearCrossEntropy(
 }
 
 /**
- * The logarithm of the sum of the exponentials of logits x Wᵀ, and the logit of one class of each row, by tiles of
+ * The logarithm of the sum of the exponentials of logits x Wᵀ + bias, and the logit of one class of each row, by tiles of
  * classes. The chosen logit of a class outside of W is 0. Ranks with parts of W combine their results.
  * Shape: x [N.., C], weight [V, C], classes i32 [M] for M rows in all -> both f32 [M].
  */
@@ -95,53 +98,64 @@ export function linearLogSumExp(
   requireShape({ operation, name: 'weight', value: weight }, ['V', 'C']);
   const [count = 0, width = 0] = weight.shape;
   requireShape({ operation, name: 'x', value: x }, ['..', ['features', width]]);
-  const { tile = TILE, softcap = null } = options;
+  const { tile = TILE, softcap = null, bias } = options;
+  if (bias !== undefined) {
+    requireShape({ operation, name: 'bias', value: bias }, [['classes', count]]);
+  }
   const rows = sizeAt(classes.shape, 0);
   let input = lowered(x.reshape([rows, width]));
   // The gradient of this copy is one concatenation of the tiles, also if the weight has other uses.
   const table = joinGradients(weight);
+  const offsets = bias && joinGradients(bias);
   const results: Tensor[] = [];
   const tiles = Math.ceil(count / tile);
   for (let start = 0; start < count; start += tile) {
     const stop = Math.min(start + tile, count);
     // The gradients of x are added one by one, because each tile reads the copy of x that the one before it read.
     input = joinGradients(input);
-    const part = lowered(table.slice(0, start, stop));
+    const part = (each: Tensor): Tensor => lowered(each.slice(0, start, stop));
+    const own = { weight: part(table), bias: offsets && part(offsets) };
     const place = classes.sub(start);
     const era = currentEra() + 1 + results.length;
-    results.push(inEra(era, () => tileOf(input, part, place, { softcap, tiles })));
+    results.push(inEra(era, () => tileOf(input, own, place, { softcap, tiles })));
   }
   const all = stack(results);
   return { logSumExp: all.select(1, 0).logSumExp(0), chosen: all.select(1, 1).sum(0) };
 }
 
+/** The weights of a tile's classes, and what is added to their logits. Shape: weight [v, C], bias [v]. */
+interface TileWeights {
+  readonly weight: Tensor;
+  readonly bias: Tensor | undefined;
+}
+
 /**
  * The log of the sum of the exponentials of a tile's logits, and the logit of the class if the tile has it, or else 0.
- * Shape: x [M, C], part [v, C], classes i32 [M], from the start of the tile -> f32 [2, M].
+ * Shape: x [M, C], classes i32 [M], from the start of the tile -> f32 [2, M].
  */
 function tileOf(
   x: Tensor,
-  part: Tensor,
+  part: TileWeights,
   classes: Tensor,
   { softcap, tiles }: { readonly softcap: number | null; readonly tiles: number },
 ): Tensor {
   const value = (): Tensor => {
     const logits = bounded(logitsOf(x, part), softcap);
-    const { isOwn, row } = rowsOf(classes, part);
+    const { isOwn, row } = rowsOf(classes, part.weight);
     const chosen = logits.gather(1, row.unsqueeze(1)).squeeze(1);
     return stack([logits.logSumExp(1), isOwn.where(chosen, 0)]);
   };
   const node = withOwnGradient(
-    [x.node, part.node, classes.node],
+    [x.node, part.weight.node, classes.node, ...(part.bias ? [part.bias.node] : [])],
     () => value().node,
     (gradient, own, result) => {
-      const [input, weight, chosen] = own.map((each) => new Tensor(each));
+      const [input, weight, chosen, bias] = own.map((each) => new Tensor(each));
       if (input === undefined || weight === undefined || chosen === undefined) return [];
       laterEra(tiles + 1);
       const [ofSum, ofChosen] = new Tensor(gradient).unbind(0);
       const [sum, logit] = new Tensor(result).unbind(0);
       if (!ofSum || !ofChosen || !sum || !logit) return [];
-      const logits = bounded(logitsOf(input, weight), softcap);
+      const logits = bounded(logitsOf(input, { weight, bias }), softcap);
       const shares = logits.sub(sum.unsqueeze(1)).exp().mul(ofSum.unsqueeze(1));
       const slopes = shares.mul(slopeOfBound(logits, softcap)).to(input.dtype);
       // The chosen logits are products of few rows, which are added to those of all logits.
@@ -150,7 +164,12 @@ function tileOf(
       const column = factor.to(input.dtype).unsqueeze(1);
       const ofInput = slopes.matmul(weight).add(weight.indexSelect(0, row).mul(column));
       const ofWeight = slopes.matmul(input, { transposeA: true });
-      return [ofInput.node, ofWeight.indexAdd(0, row, input.mul(column)).node, null];
+      return [
+        ofInput.node,
+        ofWeight.indexAdd(0, row, input.mul(column)).node,
+        null,
+        ...(bias ? [slopes.to('f32').sum(0).indexAdd(0, row, factor).to(bias.dtype).node] : []),
+      ];
     },
   );
   return new Tensor(node);
@@ -170,9 +189,9 @@ function rowsOf(classes: Tensor, part: Tensor): { readonly isOwn: Tensor; readon
   return { isOwn, row: isOwn.where(classes, 0) };
 }
 
-/** Shape: x [M, C], part [v, C] -> f32 [M, v]. */
-function logitsOf(x: Tensor, part: Tensor): Tensor {
-  return widened(linear(x, part)).to('f32');
+/** Shape: x [M, C] -> f32 [M, v]. */
+function logitsOf(x: Tensor, { weight, bias }: TileWeights): Tensor {
+  return widened(linear(x, weight, bias)).to('f32');
 }
 
 function bounded(logits: Tensor, softcap: number | null): Tensor {

@@ -1,12 +1,5 @@
-import {
-  checkOptions,
-  ConfigError,
-  type ModelFolder,
-  option,
-  type OptionRules,
-  type WritableFolder,
-} from '@shardwise/core/extend';
-import { folderAt, isAddress } from '@shardwise/core/node';
+import { checkOptions, type ModelFolder, option, type OptionRules } from '@shardwise/core/extend';
+import { folderAt, isAddress, writableFolderAt } from '@shardwise/core/node';
 import type { CheckpointFiles, ReadableFiles } from './checkpoint-files.ts';
 import { diskFiles } from './disk-files.ts';
 import { bucketFiles, folderFiles } from './folder-files.ts';
@@ -47,18 +40,6 @@ export function readableAt(place: CheckpointPlace): PlacedFolder<ReadableFiles> 
 /** What checkpoints of a place are written with. Throws ConfigError for a place that can only be read. */
 export function writableAt(place: CheckpointPlace): PlacedFolder<CheckpointFiles> {
   if (typeof place === 'string' && !isAddress(place)) return { files: diskFiles, directory: place };
-  const folder = typeof place === 'string' ? folderAt(place) : place;
-  if (isWritable(folder)) return { files: bucketFiles(folder), directory: folder.place };
-  throw new ConfigError(
-    {
-      asked: `to save checkpoints to ${folder.place}`,
-      found: 'a place that can only be read',
-      todo: 'Give the path of a folder, or an address such as s3://bucket/runs/1',
-    },
-    { place: folder.place },
-  );
-}
-
-function isWritable(folder: ModelFolder): folder is WritableFolder {
-  return 'write' in folder && 'writeNew' in folder && 'remove' in folder;
+  const folder = writableFolderAt('to save checkpoints', place);
+  return { files: bucketFiles(folder), directory: folder.place };
 }

@@ -1,0 +1,205 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { CheckpointError, manualSeed, setRank } from '@shardwise/core';
+import { s3Folder } from '@shardwise/core/node';
+import { readJsonLines, Stream } from '@shardwise/data';
+import { fileBytes, loadTokenizer, readImageFolder } from '@shardwise/data/node';
+import { addLora, adapterFiles, LlamaForCausalLM } from '@shardwise/models';
+import { fromPretrained, readAdapter, saveAdapter, savePretrained } from '@shardwise/models/node';
+import { interpreter } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
+import { z } from 'zod';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { lossesSchema, type Task } from './ranks/train-in-a-bucket.ts';
+import { type S3Server, startS3 } from './support/s3-server.ts';
+
+// Models, checkpoints and data sets lie in a bucket, and are used there as in a folder.
+
+const url = new URL('./ranks/train-in-a-bucket.ts', import.meta.url);
+const model = 's3://training/models/small';
+const weights = 'models/small/model.safetensors';
+const config = {
+  vocabSize: 1024,
+  hiddenSize: 128,
+  intermediateSize: 512,
+  numHiddenLayers: 1,
+  numAttentionHeads: 4,
+  numKeyValueHeads: 2,
+  maxPositionEmbeddings: 16,
+} as const;
+
+let server: S3Server;
+let folder = '';
+
+beforeAll(async () => {
+  server = await startS3();
+  for (const [name, value] of Object.entries(server.environment)) vi.stubEnv(name, value);
+  folder = await mkdtemp(join(tmpdir(), 'shardwise-places-'));
+});
+beforeEach(async () => {
+  setRank({ device: interpreter() });
+  manualSeed(0);
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await rm(folder, { recursive: true });
+  await server[Symbol.asyncDispose]();
+});
+
+async function train(ranks: number, data: Task): Promise<readonly number[]> {
+  const world = createThreadsWorld({ size: ranks, arenaBytes: 64 * 1024 * 1024 });
+  const found = await spawnRanks(ranks, url, { world, data, timeoutMs: 200_000 });
+  const [losses = []] = z.array(lossesSchema).length(ranks).parse(found);
+  return losses;
+}
+
+async function contentsOf(name: string): Promise<Buffer> {
+  const file = await s3Folder('s3://training').open(name);
+  const bytes = new Uint8Array(file?.byteLength ?? 0);
+  await file?.read(bytes, 0);
+  return Buffer.from(bytes);
+}
+
+describe('a model in a bucket', () => {
+  it('is saved there as in a folder, byte for byte', async () => {
+    const made = new LlamaForCausalLM(config);
+    await savePretrained(made, join(folder, 'small'));
+    await savePretrained(made, model);
+    for (const name of await readdir(join(folder, 'small'))) {
+      const expected = await readFile(join(folder, 'small', name));
+      expect(Buffer.compare(await contentsOf(`models/small/${name}`), expected), name).toBe(0);
+    }
+    await savePretrained(made, 's3://training/models/sharded', { maxShardBytes: 6e5 });
+    const names = (await s3Folder('s3://training/models/sharded').list('')).map(({ name }) => name);
+    expect(names.length).toBeGreaterThan(3);
+    const loaded = await fromPretrained('s3://training/models/sharded');
+    expect(loaded.architecture).toBe('LlamaForCausalLM');
+    // A save to the same place leaves no file of the one before.
+    await savePretrained(made, 's3://training/models/sharded');
+    const left = (await s3Folder('s3://training/models/sharded').list('')).map(({ name }) => name);
+    expect(left).toEqual(['config.json', 'model.safetensors']);
+  });
+
+  it(
+    'is loaded by two ranks that together read its bytes once, trained, and saved as by one rank',
+    { timeout: 240_000 },
+    async () => {
+      const { byteLength } = await contentsOf(weights);
+      const before = server.requests.length;
+      const alone = await train(1, { model, steps: 1, saveTo: 's3://training/models/by-one' });
+      const between = server.requests.length;
+      const together = await train(2, { model, steps: 1, saveTo: 's3://training/models/by-two' });
+      expect(Math.abs((alone[0] ?? NaN) - (together[0] ?? NaN))).toBeLessThan(1e-4);
+      const bytesOf = (from: number, to?: number): number =>
+        server.requests
+          .slice(from, to)
+          .filter(({ method, key }) => method === 'GET' && key === weights)
+          .reduce((sum, { bytes }) => sum + bytes, 0);
+      // Headers and small tensors come in blocks of 128 KiB.
+      const blocks = 5 * 131_072;
+      expect(bytesOf(before, between) - byteLength).toBeLessThan(blocks);
+      expect(bytesOf(between) - byteLength).toBeLessThan(2 * blocks);
+      const [one, two] = [
+        await contentsOf('models/by-one/model.safetensors'),
+        await contentsOf('models/by-two/model.safetensors'),
+      ];
+      expect([one.byteLength, two.byteLength]).toEqual([byteLength, byteLength]);
+    },
+  );
+
+  it('is an error if it changes between its header and its tensors', async () => {
+    const moved = 's3://training/models/moved';
+    const made = new LlamaForCausalLM({ ...config, hiddenSize: 64 });
+    await savePretrained(made, moved);
+    let opened = 0;
+    const place = s3Folder(moved);
+    const changing: typeof place = {
+      ...place,
+      open: async (name) => {
+        opened += name === 'model.safetensors' ? 1 : 0;
+        if (opened === 5) await savePretrained(made, moved, { dtype: 'bf16' });
+        return place.open(name);
+      },
+    };
+    await expect(fromPretrained(changing)).rejects.toThrow(CheckpointError);
+    expect(opened).toBe(5);
+  });
+});
+
+describe('checkpoints in a bucket', () => {
+  it(
+    'are saved by two ranks with FSDP, and training goes on from them on one rank',
+    { timeout: 240_000 },
+    async () => {
+      const small = 's3://training/models/smaller';
+      await savePretrained(
+        new LlamaForCausalLM({ ...config, vocabSize: 64, hiddenSize: 32, intermediateSize: 64 }),
+        small,
+      );
+      const uninterrupted = await train(2, { model: small, steps: 4 });
+      const place = 's3://training/runs/1/checkpoints';
+      const first = await train(2, { model: small, checkpoints: place, steps: 2 });
+      expect(first).toEqual(uninterrupted.slice(0, 2));
+      const onOne = await train(1, { model: small, checkpoints: place, resumes: true, steps: 2 });
+      expect(onOne.length).toBe(2);
+      for (const [i, loss] of onOne.entries()) {
+        expect(Math.abs(loss - (uninterrupted[i + 2] ?? NaN)), `${i}`).toBeLessThan(1e-4);
+      }
+    },
+  );
+});
+
+describe('an adapter, a tokenizer and data sets in a bucket', () => {
+  it('are saved and loaded', async () => {
+    const adapted = addLora(new LlamaForCausalLM({ ...config, hiddenSize: 64 }), {
+      rank: 2,
+      targetModules: ['q_proj'],
+    });
+    await saveAdapter(adapted, 's3://training/adapters/1');
+    expect(await readAdapter('s3://training/adapters/1')).toEqual(await adapterFiles(adapted));
+    const vocab = { '[UNK]': 0, on: 1, many: 2, ranks: 3 };
+    const json = {
+      pre_tokenizer: { type: 'BertPreTokenizer' },
+      model: { type: 'WordPiece', vocab, unk_token: '[UNK]' },
+    };
+    const place = s3Folder('s3://training/tokenizers/1');
+    await place.write('tokenizer.json', [new TextEncoder().encode(JSON.stringify(json))]);
+    const tokenizer = await loadTokenizer('s3://training/tokenizers/1');
+    expect(tokenizer.encode('on many ranks').inputIds).toEqual([1, 2, 3]);
+  });
+
+  it('are streamed with few requests, each row once on two ranks', async () => {
+    const lines = Array.from({ length: 8000 }, (_, n) =>
+      JSON.stringify({ n, text: 'x'.repeat(20) }),
+    );
+    const bytes = new TextEncoder().encode(lines.join('\n'));
+    await s3Folder('s3://training/data').write('train.jsonl', [bytes]);
+    const before = server.requests.length;
+    const seen: number[] = [];
+    for (const rank of [0, 1]) {
+      const rows = await readJsonLines(await fileBytes('s3://training/data/train.jsonl'));
+      const stream = Stream.ofRows(rows).split({ rank, numReplicas: 2 });
+      for await (const row of stream) seen.push(z.object({ n: z.number() }).parse(row).n);
+    }
+    expect(seen.length).toBe(lines.length);
+    expect(new Set(seen).size).toBe(lines.length);
+    // A rank reads the file once for its lines, and once for its rows, in blocks of 128 KiB.
+    const reads = server.requests.slice(before).filter(({ method }) => method === 'GET');
+    expect(reads.length).toBeLessThan(2 * (bytes.byteLength / 131_072 + 4));
+    expect(reads.reduce((sum, read) => sum + read.bytes, 0)).toBeLessThan(4.5 * bytes.byteLength);
+  });
+
+  it('may be folders of images', async () => {
+    const place = s3Folder('s3://training/images');
+    for (const name of ['cat/2.png', 'cat/1.jpg', 'dog/a/3.jpeg', 'dog/notes.txt', 'top.png']) {
+      await place.write(name, [new TextEncoder().encode(name)]);
+    }
+    const images = await readImageFolder('s3://training/images');
+    expect([images.length, images.classes]).toEqual([3, ['cat', 'dog']]);
+    const { bytes, label } = await images.get(2);
+    expect([new TextDecoder().decode(bytes), label]).toEqual(['dog/a/3.jpeg', 1]);
+    expect(images.nameOf(0)).toBe('s3://training/images/cat/1.jpg');
+  });
+});
