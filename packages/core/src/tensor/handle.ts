@@ -171,7 +171,7 @@ export class TensorHandle {
         {
           asked: `requiresGrad_ of ${article(dtype)} ${dtype} tensor of shape ${formatShape(shape)}`,
           found: 'only floats have gradients',
-          todo: "Convert the data with .to('f32') before it becomes a leaf",
+          todo: "Convert it with .to('f32') first",
         },
         { dtype },
       );
@@ -446,7 +446,7 @@ export class TensorHandle {
           {
             asked: `item() of a tensor of shape ${formatShape(this.shape)}`,
             found: `${this.numel} elements`,
-            todo: 'Use data(), or reduce it to one element',
+            todo: 'Use data(), or reduce it',
           },
           { shape: this.shape },
         );
@@ -457,8 +457,7 @@ export class TensorHandle {
 
   /** A promise that is not awaited becomes no text or number, as `[object Promise]`: it throws TensorStateError instead. */
   #toAwait<Value>(read: () => Promise<Value>): Promise<Value> {
-    const refuse = { value: () => Number(this) };
-    return Object.defineProperties(read(), { [Symbol.toPrimitive]: refuse, toJSON: refuse });
+    return Object.defineProperty(read(), Symbol.toPrimitive, { value: () => Number(this) });
   }
 
   /**
@@ -480,8 +479,8 @@ export class TensorHandle {
     throw new TensorStateError(
       {
         asked: `a number, of a ${this.constructor.name} of shape ${formatShape(this.shape)}`,
-        found: 'operators cannot wait until it is computed',
-        todo: 'Read it with `await x.item()`, or use methods, as x.mul(2) and x.lt(0.1)',
+        found: 'operators cannot wait for it',
+        todo: 'Write `await x.item()`, or x.mul(2) and x.lt(0.1)',
       },
       { shape: this.shape },
     );

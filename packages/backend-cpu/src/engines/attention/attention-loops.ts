@@ -35,7 +35,7 @@ function inRange(fn: FunctionBuilder, scores: Vector, bound: (number: number) =>
 }
 
 /** Which operands a loop has in addition. */
-export interface WeightsSpec {
+interface WeightsSpec {
   readonly hasLogSums: boolean;
   /** Whether each row sees only a range of the columns. */
   readonly hasBounds: boolean;
