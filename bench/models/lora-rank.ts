@@ -30,10 +30,11 @@ const small = new LlamaForCausalLM({
   numHiddenLayers: 1,
   numAttentionHeads: 2,
 });
+await small.to('bf16');
 await train(await prepare(small), 1);
 await turn('ready');
 
-const training = await prepare(await fromPretrained(folder));
+const training = await prepare(await fromPretrained(folder, { dtype: 'bf16' }));
 await train(training, STEPS.warmUp);
 globalThis.gc?.();
 await turn('warm');
@@ -64,7 +65,6 @@ parentPort?.postMessage(result);
 group.close();
 
 async function prepare(model: PretrainedModel) {
-  await model.to('bf16');
   addLora(model, { rank: 8, alpha: 16, targetModules: 'all-linear' });
   const plan = dist.planFor(model, strategy);
   const units = Map.groupBy(plan.parameters, ({ name }) => dist.byLayer(name));

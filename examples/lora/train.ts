@@ -46,8 +46,7 @@ if (padTokenId === undefined) {
   });
 }
 
-const model = await fromPretrained(folder);
-if (options.bits === '16') await model.to('bf16');
+const model = await fromPretrained(folder, { dtype: options.bits === '16' ? 'bf16' : 'f32' });
 if (options.bits === '8') await quantizeModel(model, { bits: 8 });
 if (options.bits === '4') await quantizeModel(model, { bits: 4 });
 const targetModules: LoraOptions['targetModules'] =

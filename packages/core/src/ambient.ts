@@ -3,6 +3,7 @@ import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-
 import type { Node, Region } from './graph/node.ts';
 import type { AxisSettings } from './graph/noted-settings.ts';
 import type { KeepPart } from './nn/parameter/initial-part.ts';
+import type { ParameterFormat } from './nn/parameter/parameter-format.ts';
 import type { RandomStreams } from './random/random-streams.ts';
 import type { PendingWork, UpdateGroup } from './realize/pending/pending-work.ts';
 import type { Session } from './realize/session.ts';
@@ -43,6 +44,8 @@ export interface Scope {
   readonly updateGroup: UpdateGroup | null;
   /** Says which part of its initial value a new parameter keeps. */
   readonly keepPart: KeepPart | null;
+  /** What new parameters become for which no dtype is given. Null: f32. */
+  readonly newParameters: ParameterFormat | null;
   /** The number of this rank's part of the batch. Null where all ranks draw the same random numbers. */
   readonly batchPart: number | null;
   /** This rank's coordinates in the regions that work on parts, outermost first. */
@@ -62,6 +65,7 @@ let scope: Scope = {
   skipsUpdatesIf: null,
   updateGroup: null,
   keepPart: null,
+  newParameters: null,
   batchPart: null,
   coordinates: [],
 };

@@ -241,6 +241,7 @@ export { type DirectoryHandle, pickedFolder } from './serialization/picked-folde
 export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';
 export { isIndexName, parseWeightMap, type WeightMap } from './serialization/safetensors-index.ts';
 export { type SafetensorsSource, safetensorsSource } from './serialization/safetensors-source.ts';
+export { constructAs } from './nn/load/construct-as.ts';
 export { roundArray } from './nn/load/round-array.ts';
 export {
   loadTensors,

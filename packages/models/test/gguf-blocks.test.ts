@@ -105,6 +105,30 @@ describe.each(Object.keys(models))('a GGUF file of %s', (name) => {
   });
 });
 
+test('with a dtype, all that is not in blocks has it, and the logits are those of f32 rounded', async () => {
+  const options = { file: 'model.gguf', quantized: true } as const;
+  const model = await fromPretrained(fileOf('llama'), { ...options, dtype: 'bf16' });
+  const blocked = new Set(
+    model
+      .namedModules()
+      .flatMap(([, module]) => (module instanceof QuantizedLinear ? [module.weight] : [])),
+  );
+  expect(blocked.size).toBeGreaterThan(0);
+  for (const [name, parameter] of model.namedParameters()) {
+    expect(parameter.dtype, name).toBe(blocked.has(parameter) ? 'u8' : 'bf16');
+  }
+  const expected = await logitsOf(await fromPretrained(fileOf('llama'), options), 'llama');
+  const largest = Math.max(...expected.map(Math.abs));
+  const { ids } = models['llama'] ?? expect.fail('llama');
+  const input = fromData(Int32Array.from(ids), [2, ids.length / 2], 'i32');
+  const logits = await noGrad(() => model.eval().forward(input).to('f32')).data();
+  const found = Float32Array.from(logits, Number);
+  expect(largestDifference(found, expected)).toBeLessThan(0.05 * largest);
+  // What was in blocks in the file is f32 when it is decoded.
+  const decoded = await fromPretrained(fileOf('llama'), { file: 'model.gguf', dtype: 'auto' });
+  expect(decoded.parameters().every(({ dtype }) => dtype === 'f32')).toBe(true);
+});
+
 test('frequencies that are scaled as those of Llama 3 are found in the factors of a file', async () => {
   const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf' });
   expect(model.configJson()).toMatchObject({

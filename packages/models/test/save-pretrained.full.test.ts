@@ -99,6 +99,36 @@ describe.each([
   );
 });
 
+it(
+  'each of 2 ranks makes and reads its part of a file in bf16 in two bytes a number, and saves the same files',
+  async () => {
+    setRank({ device: interpreter() });
+    manualSeed(0);
+    const from = join(directory, 'llama-bf16');
+    await savePretrained(models.llama(), from, { maxShardBytes: 100_000, dtype: 'bf16' });
+    const jobs = (['bf16', 'auto'] as const).flatMap((dtype) =>
+      strategiesOf('llama').map((strategy): Job => {
+        const to = join(directory, `bf16-${dtype}-${strategy}`);
+        return { model: 'llama', strategy, way: 'fromPretrained', dtype, from, to };
+      }),
+    );
+    const read = await run(2, jobs);
+    const expected = await hashesOf(from);
+    const headerBytes = 2 * 4096 * Object.keys(expected).length;
+    for (const [index, { strategy, to }] of jobs.entries()) {
+      expect(await hashesOf(to ?? ''), strategy).toEqual(expected);
+      const bytes = read.map((results) => results[index] ?? { readBytes: 0, partBytes: 0 });
+      for (const { readBytes, partBytes } of bytes) {
+        expect(readBytes, strategy).toBeLessThan(partBytes + headerBytes);
+      }
+      if (strategy === 'ddp') continue;
+      const total = bytes.reduce((sum, { partBytes }) => sum + partBytes, 0);
+      expect(total, strategy).toBeLessThan((1.1 * (weightBytes['llama'] ?? 0)) / 2);
+    }
+  },
+  timeoutMs + 20_000,
+);
+
 it.each([2, 4])(
   'each of %d ranks of expert parallelism reads its own experts, and no others',
   async (ranks) => {

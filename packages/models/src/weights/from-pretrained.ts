@@ -1,13 +1,18 @@
 import {
   CheckpointError,
   checkOptions,
+  constructAs,
   constructParts,
+  type DType,
+  dtypes,
+  elementCount,
   type ModelFolder,
   option,
   type OptionRules,
   replicated,
   type Strategy,
   type Tensor,
+  type TensorSource,
   tensorsToKeep,
 } from '@shardwise/core/extend';
 import { constructSharded, parallelize, type PlannedModel } from '@shardwise/strategies';
@@ -38,9 +43,17 @@ export interface FromPretrainedOptions
   readonly architectures?: readonly Architecture[];
   /**
    * Whether linear layers keep the weights that a GGUF file has in blocks of few bits, as they are and frozen. Each pass
-   * makes them anew, as those of `quantizeModel`. Default: false, and all numbers become f32.
+   * makes them anew, as those of `quantizeModel`. Default: false, and all numbers become `dtype`.
    */
   readonly quantized?: boolean;
+  /**
+   * The dtype in which parameters are made and read, at once: the model is never there in f32 before. `'auto'`: the one
+   * that most floats of the file have, or f32 if it is f64. Parameters of bf16 and f16 are frozen, because optimizers
+   * update f32: they are for generation, and below adapters (`addLora`). Numbers beyond 65504 are infinite in f16.
+   * Buffers, such as the statistics of batch norms, stay f32, and so do the angles of rotary positions. With `quantized`,
+   * it is the dtype of all that is not in blocks. Default: f32.
+   */
+  readonly dtype?: 'f32' | 'bf16' | 'f16' | 'auto';
   /** Changes of the config, with the keys of config.json, such as `{ attention_dropout: 0.1 }`. Default: none. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
@@ -64,6 +77,7 @@ const rules: OptionRules<FromPretrainedOptions> = {
   ignoredKeys: option.listOf(option.nonEmptyText),
   architectures: option.listOf(option.object<Architecture>('an architecture()')),
   quantized: option.flag,
+  dtype: option.oneOf('f32', 'bf16', 'f16', 'auto'),
   config: option.object('keys of config.json'),
 };
 
@@ -95,6 +109,7 @@ export async function fromPretrained(
   const {
     architectures: known = architectures,
     config,
+    dtype: asked = 'f32',
     generator,
     ignoredKeys,
     quantized = false,
@@ -103,7 +118,7 @@ export async function fromPretrained(
   } = { strategy: undefined, ...options };
   const json = { ...(await readConfig(folder, load.file)), ...config };
   const blocks = quantized ? await openBlocks(folder, load.file) : null;
-  const build = (initialValues: 'random' | 'zeros'): PretrainedModel => {
+  const make = (initialValues: 'random' | 'zeros'): PretrainedModel => {
     const model = modelFromConfig(json, known, {
       initialValues,
       ...(generator === undefined ? {} : { generator }),
@@ -111,14 +126,22 @@ export async function fromPretrained(
     });
     return blocks === null ? model : keepBlocks(model, blocks);
   };
-  const values = (await isComplete(folder, build, load)) ? 'zeros' : 'random';
+  const { source, isComplete } = await compare(folder, () => make('zeros'), load);
+  const dtype = asked === 'auto' ? dtypeOf(source) : asked;
+  const build = (): PretrainedModel => {
+    const model = isComplete
+      ? constructAs(dtype, { keeps: 'nothing' }, () => make('zeros'))
+      : constructAs(dtype, { keeps: 'values' }, () => make('random'));
+    // Optimizers update f32, so strategies refuse others that train.
+    return dtype === 'f32' ? model : model.requiresGrad_(false);
+  };
   if (strategy === undefined) {
-    const model = build(values);
+    const model = build();
     await loadPretrained(model, folder, load);
     return model;
   }
   await requireOneVersion(folder);
-  const model = constructSharded(() => build(values), strategy);
+  const model = constructSharded(build, strategy);
   const parallel = await parallelize<
     PretrainedModel,
     readonly [inputs: Tensor, call?: ForwardCall],
@@ -140,22 +163,35 @@ function isParallel(
   return 'strategy' in options;
 }
 
-/** Whether the weights of a folder have every tensor of a model. The model that is built for that has no values. */
-async function isComplete(
+/** Opens the weights of a folder, and sees whether they have every tensor of a model. It builds one without values. */
+async function compare(
   folder: ModelFolder,
-  build: (initialValues: 'zeros') => PretrainedModel,
+  build: () => PretrainedModel,
   { file, rename = (name) => name }: LoadPretrainedOptions,
-): Promise<boolean> {
+): Promise<{ readonly source: TensorSource; readonly isComplete: boolean }> {
   const sample = constructParts(
     (_, { shape }) => ({ bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 }),
-    () => build('zeros'),
+    build,
   );
   const source = await openWeightsOf(sample, folder, file);
   const kept = tensorsToKeep(source, sample, {
     rounds: true,
     rename: renameFor(source, sample, rename),
   });
-  return kept.length === 0;
+  return { source, isComplete: kept.length === 0 };
+}
+
+/** The dtype of most floats of a source. f32 for f64, and for a source without floats. */
+function dtypeOf(source: TensorSource): 'f32' | 'bf16' | 'f16' {
+  const counts = new Map<DType, number>();
+  for (const name of source.names) {
+    const tensor = source.get(name);
+    if (tensor === undefined || dtypes[tensor.dtype].kind !== 'float') continue;
+    counts.set(tensor.dtype, (counts.get(tensor.dtype) ?? 0) + elementCount(tensor.shape));
+  }
+  const [most] = [...counts].toSorted(([, a], [, b]) => b - a);
+  const dtype = most?.[0];
+  return dtype === 'bf16' || dtype === 'f16' ? dtype : 'f32';
 }
 
 /** Throws CheckpointError on all ranks if some of them found another version of a folder, such as a later commit. */

@@ -1,6 +1,6 @@
 import { createMesh } from '@shardwise/collectives';
 import { type MeshAxis, manualSeed, setRank, type Strategy } from '@shardwise/core';
-import { currentSession, type ModelFolder } from '@shardwise/core/extend';
+import { currentSession, dtypes, type ModelFolder } from '@shardwise/core/extend';
 import { diskFolder } from '@shardwise/core/node';
 import { LlamaForCausalLM, MixtralForCausalLM, type PretrainedModel } from '@shardwise/models';
 import { fromPretrained, loadPretrained, savePretrained } from '@shardwise/models/node';
@@ -105,6 +105,8 @@ const jobSchema = z.object({
   /** The folder to load, after the model was made in parts or whole. */
   from: z.string(),
   way: z.enum(['fromPretrained', 'loadPretrained']),
+  /** The dtype that the parameters are to have, if the model is made of the folder. */
+  dtype: z.enum(['bf16', 'auto']).optional(),
   /** The folder to save to. */
   to: z.string().optional(),
 });
@@ -117,7 +119,9 @@ export async function main(context: RankContext): Promise<z.infer<typeof readSch
   const { group } = await join(context);
   const device = currentSession().backend;
   const results: { readBytes: number; partBytes: number }[] = [];
-  for (const { model, strategy, from, way, to } of z.array(jobSchema).parse(context.data)) {
+  for (const { model, strategy, from, way, dtype = 'f32', to } of z
+    .array(jobSchema)
+    .parse(context.data)) {
     const [axes, make] = strategies[strategy];
     setRank({ device, mesh: await createMesh(group, axesOf(axes, context.size)) });
     manualSeed(1);
@@ -127,7 +131,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof readSch
     });
     const parallel =
       way === 'fromPretrained'
-        ? await fromPretrained(folder, { strategy: make() })
+        ? await fromPretrained(folder, { strategy: make(), dtype })
         : await parallelize(models[model](), make());
     if (way === 'loadPretrained') await loadPretrained(parallel, folder);
     results.push({ readBytes, partBytes: partBytesOf(parallel.module) });
@@ -142,7 +146,7 @@ function partBytesOf(model: PretrainedModel): number {
     const isElsewhere =
       part.layout.only !== undefined &&
       currentSession().mesh.coordinate(part.layout.only.axis) !== part.layout.only.rank;
-    return isElsewhere ? sum : sum + 4 * part.numel;
+    return isElsewhere ? sum : sum + dtypes[part.dtype].bytes * part.numel;
   }, 0);
 }
 

@@ -50,10 +50,13 @@ export class Parameter extends Tensor {
   /** Without `data`, the parameter has no contents of its own. A subclass then determines where they are. */
   constructor(data: HostData | null, shape: Shape, options: ParameterOptions = {}) {
     checkOptions('a Parameter', options, parameterRules);
-    const { dtype = 'f32' } = options;
-    super(data === null ? absent(shape, dtype) : leaf('parameter', data, shape, dtype));
-    if (data === null) return;
-    this.initialPart = currentScope().keepPart?.(toBytes(data), { shape, dtype }) ?? null;
+    const { keepPart, newParameters } = currentScope();
+    const format = options.dtype === undefined ? newParameters : null;
+    const { dtype = format?.dtype ?? 'f32' } = options;
+    const own = data === null ? null : (format?.of(data) ?? data);
+    super(own === null ? absent(shape, dtype) : leaf('parameter', own, shape, dtype));
+    if (own === null) return;
+    this.initialPart = keepPart?.(toBytes(own), { shape, dtype }) ?? null;
     if (this.initialPart !== null) freeNode(this.contents, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);
