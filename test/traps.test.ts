@@ -758,7 +758,7 @@ describe('modules and options', () => {
 
   it('loss < 0.1 and x * 2 are refused: a tensor is no number before it is read', () => {
     const below = (x: unknown, limit: number): boolean => Number(x) < limit;
-    expect(() => below(sw.tensor(0.5), 0.1)).toThrow(/Read it with `await x.item\(\)`/);
+    expect(() => below(sw.tensor(0.5), 0.1)).toThrow(/Write `await x.item\(\)`/);
   });
 
   it('split(0) is refused, and so are sizes that a method does not take', () => {

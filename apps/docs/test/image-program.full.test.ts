@@ -36,5 +36,6 @@ test('the program for folders of images learns two classes on two ranks', async 
   const args = ['run', '--plain', '--no-report', '--nproc', '2', program, join(folder, 'train')];
   const { exitCode, stdout, output } = await runShardwise(args, { cwd: folder });
   expect(exitCode, output).toBe(0);
-  expect(stdout).toContain('across or down: 100 % right');
+  const [, percent] = /across or down: (\d+) % right/.exec(stdout) ?? [];
+  expect(Number(percent), stdout).toBeGreaterThanOrEqual(90); // 50 without training
 });

@@ -56,11 +56,8 @@ const elasticity = {
   micro_batch_sizes: [8, 12, 16, 17],
   min_gpus: 32,
   max_gpus: 1500,
-  version: 0.1,
   prefer_larger_batch: true,
   ignore_non_elastic_batch_info: false,
-  num_gpus_per_node: 1,
-  model_parallel_size: 1,
 };
 
 describe('elastic batches', () => {

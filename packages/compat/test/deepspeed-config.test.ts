@@ -106,6 +106,11 @@ describe('the keys of a configuration', () => {
       'flops_profiler of the configuration: its profiler is not there yet',
     ],
     [{ comms_logger: { enabled: true } }, 'comms_logger'],
+    [
+      { elasticity: { num_gpus_per_node: 8 } },
+      'elasticity.num_gpus_per_node of the configuration: numbers of whole nodes',
+    ],
+    [{ elasticity: { enabled: true } }, 'train_micro_batch_size_per_gpu beside elasticity'],
     [{ tensorboard: { enabled: true } }, 'tensorboard'],
     [{ data_efficiency: { enabled: true } }, 'data_efficiency'],
     [{ sparse_gradients: true }, 'sparse_gradients'],

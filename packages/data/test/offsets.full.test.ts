@@ -22,7 +22,12 @@ function changed(name: (typeof trained)[number], parts: Readonly<Record<string, 
   return JSON.stringify({ ...file, ...parts });
 }
 
-const byteLevel = { type: 'ByteLevel', add_prefix_space: true, use_regex: true };
+const byteLevel = {
+  type: 'ByteLevel',
+  add_prefix_space: true,
+  trim_offsets: true,
+  use_regex: true,
+};
 const roberta = { type: 'RobertaProcessing', sep: ['a', 0], cls: ['b', 1], trim_offsets: true };
 const normalizers = [
   ...['NFC', 'NFD', 'NFKC', 'NFKD', 'Lowercase', 'StripAccents'].map((type) => ({ type })),

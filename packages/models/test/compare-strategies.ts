@@ -11,7 +11,7 @@ const axes = {
 };
 
 /** Which strategies run on which mesh. */
-const worlds: readonly Omit<StrategyTask, 'models'>[] = [
+const worlds: readonly Omit<StrategyTask, 'models' | 'isPacked'>[] = [
   { axes: [axes.dp], strategies: ['ddp', 'zero-3', 'fsdp'] },
   { axes: [axes.tp], strategies: ['tp'] },
   { axes: [axes.pp], strategies: ['pp'] },
@@ -25,14 +25,20 @@ export function compareStrategies(models: readonly string[]): void {
   compareIn(worlds, models);
 }
 
+/** Does the same for rows of packed documents. */
+export function compareDocuments(models: readonly string[]): void {
+  const ofModel = worlds.filter(({ strategies }) => ['tp', 'pp'].includes(strategies.join()));
+  compareIn(ofModel, models, true);
+}
+
 /** Does the same for models with experts, which ranks divide. */
 export function compareExperts(models: readonly string[]): void {
   compareIn([{ axes: [axes.ep], strategies: ['ep'] }], models);
 }
 
-function compareIn(of: typeof worlds, models: readonly string[]): void {
+function compareIn(of: typeof worlds, models: readonly string[], isPacked = false): void {
   test.each(of)('$strategies', { timeout: LIMIT_MS }, async (world) => {
-    const data: StrategyTask = { ...world, models };
+    const data: StrategyTask = { ...world, models, isPacked };
     const size = data.axes.reduce((product, each) => product * each.size, 1);
     const results = await spawnRanks(size, new URL('./ranks/strategies.ts', import.meta.url), {
       world: createThreadsWorld({ size }),

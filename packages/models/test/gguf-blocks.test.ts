@@ -89,7 +89,7 @@ describe.each(Object.keys(models))('a GGUF file of %s', (name) => {
     const whole = await fromPretrained(fileOf(name), { file: 'model.gguf' });
     const expected = await logitsOf(whole, name);
     const model = await fromPretrained(fileOf(name), { file: 'model.gguf', quantized: true });
-    expect(largestDifference(await logitsOf(model, name), expected)).toBe(0);
+    expect(largestDifference(await logitsOf(model, name), expected)).toBeLessThan(1e-5);
 
     const layers = model
       .namedModules()

@@ -33,6 +33,7 @@ beforeAll(async () => {
     alone.set(`${adapter} nf4`, await train({ options, dtype: 'nf4', shares: 1, place: 0 }));
   }
   await trainOnRanks({ axes: [{ name: 'dp', size: 2 }], names: ['DDP', 'FSDP'], dtype: 'nf4' });
+  await trainOnRanks({ axes: [{ name: 'pp', size: 2 }], names: ['a pipeline'], dtype: 'nf4' });
   for (const [name, { axes }] of casesOfFour) {
     const mesh = axes.map((axis) => ({ name: axis, size: 2 }));
     await trainOnRanks({ axes: mesh, names: [name], dtype: 'f32' });
@@ -67,7 +68,7 @@ function outcomesOf(name: string, adapter: string, dtype: string): readonly Outc
 describe.each([...dtypes, 'nf4'] as const)('adapters of a frozen base in %s', (dtype) => {
   const all = dtype === 'f32' ? [...casesOfTwo, ...casesOfFour].map(([name]) => name) : inFewerBits;
   // The styles of tensor parallelism cut rows and columns, which a weight in blocks has not.
-  const names = dtype === 'nf4' ? ['DDP', 'FSDP'] : all;
+  const names = dtype === 'nf4' ? ['DDP', 'FSDP', 'a pipeline'] : all;
 
   describe.each(Object.keys(adapters))('%s', (adapter) => {
     it.each(names)('trains under %s as on one rank', (name) => {

@@ -17,10 +17,11 @@ import {
   LlamaForCausalLM,
   loadAdapter,
   mergeLora,
+  type PretrainedModel,
   quantizeModel,
 } from '@shardwise/models';
 import { savePretrained } from '@shardwise/models/node';
-import { memory } from '@shardwise/strategies';
+import { memory, planFor, tensorParallel } from '@shardwise/strategies';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { fill, summary, tokens, uniform } from './golden/formulas.ts';
@@ -109,6 +110,7 @@ const config = {
   numAttentionHeads: 4,
   maxPositionEmbeddings: 32,
 };
+const gpt2 = { vocabSize: 48, nEmbd: 32, nLayer: 1, nHead: 2, nPositions: 16 };
 /** The elements of the weights of a layer: q, k, v, o, gate, up and down. */
 const elements = 3 * (4 * 64 * 64 + 3 * 64 * 128);
 
@@ -198,11 +200,10 @@ describe('a quantized model with adapters', () => {
 
   test('saves and loads its adapter, as for the model in f32', async () => {
     const options = { rank: 2, targetModules: ['c_attn', 'c_fc'] };
-    const sizes = { vocabSize: 48, nEmbd: 32, nLayer: 1, nHead: 2, nPositions: 16 };
-    const model = addLora(await quantizeModel(new GPT2LMHeadModel(sizes)), options);
+    const model = addLora(await quantizeModel(new GPT2LMHeadModel(gpt2)), options);
     const files = await adapterFiles(model);
-    await loadAdapter(new GPT2LMHeadModel(sizes), files);
-    await loadAdapter(await quantizeModel(new GPT2LMHeadModel(sizes)), files);
+    await loadAdapter(new GPT2LMHeadModel(gpt2), files);
+    await loadAdapter(await quantizeModel(new GPT2LMHeadModel(gpt2)), files);
   });
 });
 
@@ -226,6 +227,27 @@ describe('what cannot be is refused', () => {
     );
     await quantizeModel(model);
     await expect(quantizeModel(model)).rejects.toThrow('a layer that is quantized already');
+  });
+
+  test.each([
+    ['Llama', 'q_proj', 'colwiseParallel', (): PretrainedModel => new LlamaForCausalLM(config)],
+    ['Llama', 'down_proj', 'rowwiseParallel', (): PretrainedModel => new LlamaForCausalLM(config)],
+    ['GPT-2', 'c_fc', 'colwiseParallel', (): PretrainedModel => new GPT2LMHeadModel(gpt2)],
+    ['GPT-2', 'mlp.c_proj', 'rowwiseParallel', (): PretrainedModel => new GPT2LMHeadModel(gpt2)],
+  ])('tensor parallelism of %s with few bits in its %s', async (_, layer, style, build) => {
+    const model = await quantizeModel(build(), { targetModules: [layer] });
+    const strategy = tensorParallel(undefined, { axis: 'dp' });
+    const message = new RegExp(
+      `${style}\\(\\) of the module '[^']*${layer}'.*in blocks of few bits \\(u8\\).*by fsdp\\(\\)`,
+      's',
+    );
+    const error: unknown = expect.objectContaining({
+      code: 'LAYOUT',
+      message: expect.stringMatching(message),
+    });
+    expect(() => planFor(model, strategy)).toThrow(error);
+    addLora(model, { targetModules: [layer] });
+    expect(() => planFor(model, strategy)).toThrow(error);
   });
 
   test('three bits', async () => {

@@ -8,11 +8,8 @@ export const elasticitySchema: z.ZodType<Elasticity> = z.object({
   micro_batch_sizes: z.array(z.int().positive()).min(1).default([2, 4, 6]),
   min_gpus: z.int().positive().default(1),
   max_gpus: z.int().positive().default(10_000),
-  version: z.number().default(0.2),
   prefer_larger_batch: z.boolean().default(true),
   ignore_non_elastic_batch_info: z.boolean().default(false),
-  num_gpus_per_node: z.int().positive().default(1),
-  model_parallel_size: z.int().positive().default(1),
 });
 
 /** Which numbers of GPUs a job may have, and what its batches may be. */
@@ -22,11 +19,8 @@ export interface Elasticity {
   readonly micro_batch_sizes: readonly number[];
   readonly min_gpus: number;
   readonly max_gpus: number;
-  readonly version: number;
   readonly prefer_larger_batch: boolean;
   readonly ignore_non_elastic_batch_info: boolean;
-  readonly num_gpus_per_node: number;
-  readonly model_parallel_size: number;
 }
 
 /** A batch of the same size on any of some numbers of ranks. */
@@ -77,8 +71,8 @@ export function elasticBatch(elasticity: Elasticity): ElasticBatch {
 }
 
 /**
- * The elastic batch and its micro-batch on this number of ranks: the largest that divides the rows of a rank (or, with
- * prefer_larger_batch off, the smallest). Throws ConfigError for a number of ranks that it does not suit.
+ * The elastic batch and its micro-batch on this number of ranks: the largest that divides the rows of a rank. Throws
+ * ConfigError for a number of ranks that it does not suit.
  */
 export function elasticBatchOn(
   elasticity: Elasticity,

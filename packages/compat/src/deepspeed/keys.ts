@@ -1,6 +1,6 @@
 import { type KeyTable, type KeyUse, refused, refusedSection } from '../config/key-table.ts';
 
-const oneRankAnyway = 'Remove it';
+const removeIt = 'Remove it';
 const later = 'is not there yet';
 
 /** Keys of DeepSpeed that make something that is not numbers faster or smaller on its devices. */
@@ -25,7 +25,7 @@ const offload: KeyTable = {
   ),
   ...harmless('cpuadam_cores_perc'),
   ratio: refused('part of the optimizer states on the device', 'Offload all of them: ratio 1', 1),
-  super_offload: refused('SuperOffload is made for one kind of processor', oneRankAnyway, false),
+  super_offload: refused('SuperOffload is made for one kind of processor', removeIt, false),
 };
 
 const oldOffload = (section: string): KeyUse =>
@@ -76,27 +76,19 @@ const zeroOptimization: KeyTable = {
     'Write stage3_gather_16bit_weights_on_model_save',
     false,
   ),
-  legacy_stage1: refused('a key of DeepSpeed before 0.5', oneRankAnyway, false),
+  legacy_stage1: refused('a key of DeepSpeed before 0.5', removeIt, false),
   zero_hpz_partition_size: refused(
     'parts within a node (ZeRO++)',
     'Use dist.fsdp({ replicas }) in words of Shardwise',
     1,
   ),
   mics_shard_size: refused('MiCS', 'Use dist.fsdp({ replicas }) in words of Shardwise', -1),
-  mics_hierarchical_params_gather: refused('MiCS', oneRankAnyway, false),
-  zero_quantized_weights: refused('weights of 8 bits on the way (ZeRO++)', oneRankAnyway, false),
-  zero_quantized_nontrainable_weights: refused(
-    'weights of 8 bits on the way',
-    oneRankAnyway,
-    false,
-  ),
-  zero_quantized_gradients: refused(
-    'gradients of 4 bits on the way (ZeRO++)',
-    oneRankAnyway,
-    false,
-  ),
-  zeropp_loco_param: refused('corrections of gradients of 4 bits (LoCo)', oneRankAnyway, null),
-  zenflow: refused('updates that wait for the host (ZenFlow)', oneRankAnyway, null),
+  mics_hierarchical_params_gather: refused('MiCS', removeIt, false),
+  zero_quantized_weights: refused('weights of 8 bits on the way (ZeRO++)', removeIt, false),
+  zero_quantized_nontrainable_weights: refused('weights of 8 bits on the way', removeIt, false),
+  zero_quantized_gradients: refused('gradients of 4 bits on the way (ZeRO++)', removeIt, false),
+  zeropp_loco_param: refused('corrections of gradients of 4 bits (LoCo)', removeIt, null),
+  zenflow: refused('updates that wait for the host (ZenFlow)', removeIt, null),
 };
 
 const monitor = 'writing metrics for it';
@@ -129,7 +121,7 @@ export const deepspeedKeys: KeyTable = {
       ...harmless('auto_cast'),
       fp16_master_weights_and_grads: refused(
         'master weights of 16 bits, where an optimizer updates f32 here',
-        oneRankAnyway,
+        removeIt,
         false,
       ),
     },
@@ -140,10 +132,10 @@ export const deepspeedKeys: KeyTable = {
       ...harmless('immediate_grad_update'),
       bf16_master_weights_and_grads: refused(
         'master weights of 16 bits, where an optimizer updates f32 here',
-        oneRankAnyway,
+        removeIt,
         false,
       ),
-      bf16_optimizer_states: refused('optimizer states of 16 bits', oneRankAnyway, false),
+      bf16_optimizer_states: refused('optimizer states of 16 bits', removeIt, false),
     },
   },
   bfloat16: refused('the name of bf16 in DeepSpeed before 0.6', 'Write bf16', null),
@@ -206,9 +198,19 @@ export const deepspeedKeys: KeyTable = {
   elasticity: {
     keys: {
       ...done('enabled', 'max_train_batch_size', 'micro_batch_sizes', 'min_gpus', 'max_gpus'),
-      ...done('version', 'prefer_larger_batch', 'ignore_non_elastic_batch_info'),
-      ...done('num_gpus_per_node', 'model_parallel_size'),
-      ...harmless('min_time'),
+      ...done('prefer_larger_batch', 'ignore_non_elastic_batch_info'),
+      num_gpus_per_node: refused(
+        'numbers of whole nodes',
+        'Give min_gpus and max_gpus, and start a number of ranks that suits',
+        1,
+      ),
+      model_parallel_size: refused(
+        'ranks that divide a model beside those of data',
+        'Remove it: batches are of the data-parallel ranks alone',
+        1,
+      ),
+      // Both versions give the same batches where a node has one GPU.
+      ...harmless('min_time', 'version'),
     },
   },
   checkpoint: {
@@ -248,7 +250,7 @@ export const deepspeedKeys: KeyTable = {
     'Use dist.parallelize and noSync in words of Shardwise',
     true,
   ),
-  sparse_gradients: refused('gradients of embeddings by rows', oneRankAnyway, false),
+  sparse_gradients: refused('gradients of embeddings by rows', removeIt, false),
   use_data_before_expert_parallelism: refused(
     'an order of the ranks of experts',
     'Order the axes of init({ mesh })',
@@ -288,7 +290,7 @@ export const deepspeedKeys: KeyTable = {
     'layers that are left out by chance',
     'Write it in the model',
   ),
-  compression_training: refusedSection('compression of models', oneRankAnyway),
+  compression_training: refusedSection('compression of models', removeIt),
   weight_quantization: refusedSection(
     'weights in fewer bits',
     'Use quantizeModel of @shardwise/models',
@@ -302,6 +304,6 @@ export const deepspeedKeys: KeyTable = {
     'generation with the same weights',
     'Use generate of @shardwise/models',
   ),
-  eigenvalue: refusedSection('eigenvalues of layers', oneRankAnyway),
+  eigenvalue: refusedSection('eigenvalues of layers', removeIt),
   compile: refusedSection("PyTorch's compiler", 'Remove it: graphs are compiled anyway'),
 };

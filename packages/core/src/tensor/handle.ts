@@ -99,7 +99,7 @@ export class TensorHandle {
     throw new TensorStateError(
       {
         asked: `to use a parameter of shape ${formatShape(this.#node.shape)}`,
-        found: `parallelize() or to() has put another one in its place, which is '${this.#formerName}' of the model`,
+        found: `parallelize() or to() has put another one in its place, which the model has as '${this.#formerName}'`,
         todo: 'Make optimizers after parallelize() and to(), and take parameters from the model',
       },
       { parameter: this.#formerName, shape: this.#node.shape },

@@ -83,8 +83,10 @@ export function createTrimOffsets(
       const [start, end] = placed.offsets;
       let leading = /^[Ġ\p{White_Space}]*/u.exec(placed.token)?.[0].length ?? 0;
       const trailing = blanksAtEnd(placed.token);
-      // The blank that was put before the text is in no place.
-      if (leading > 0 && config.add_prefix_space && (index === 0 || start === 0)) leading -= 1;
+      // The blank that was put before the text is in no place. Added tokens, whose blanks are not `Ġ`, have none.
+      const isFirst = index === 0 || start === 0;
+      if (config.add_prefix_space && isFirst && placed.token.startsWith('Ġ')) leading -= 1;
+      if (leading === 0 && placed.token === 'Ġ') return { ...placed, offsets: [start, start] };
       const from = Math.min(start + leading, end);
       const to = end >= trailing ? Math.max(end - trailing, from) : end;
       return { ...placed, offsets: [from, to] };

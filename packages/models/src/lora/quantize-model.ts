@@ -31,7 +31,8 @@ const rules: OptionRules<QuantizeOptions> = {
 /**
  * Keeps the weights of linear layers in 4 or 8 bits, frozen, for adapters on top (QLoRA, Dettmers et al. 2023). The
  * layers are replaced in place, one after the other, and what they were is freed. Call it before addLora and
- * `parallelize`. Throws ConfigError as addLora does, and for a weight that another module shares.
+ * `parallelize`. Ranks can divide the blocks by fsdp(), zero() or pipeline(); a plan of tensorParallel() that cuts such a
+ * layer throws LayoutError. Throws ConfigError as addLora does, and for a weight that another module shares.
  *
  *     await quantizeModel(model, { bits: 4 });
  *     addLora(model, { targetModules: 'all-linear' });

@@ -42,6 +42,8 @@ export interface StrategyTask {
   readonly axes: readonly MeshAxis[];
   readonly models: readonly string[];
   readonly strategies: readonly string[];
+  /** Whether rows are packed documents of several lengths, which differ from row to row. */
+  readonly isPacked: boolean;
 }
 
 /** The losses of the steps, and the summary of the logits after them. */
@@ -75,7 +77,8 @@ export async function main({
   for (const name of data.models) {
     const golden = decoderCases.find((each) => each.name === name);
     if (golden === undefined) throw new RangeError(`no model ${name}`);
-    const common = { hasEqualParts: shares > 1, axis: divided?.name ?? '' };
+    const documents = data.isPacked ? packed() : undefined;
+    const common = { hasEqualParts: shares > 1, axis: divided?.name ?? '', documents };
     const isPipeline = data.axes.some((axis) => axis.name === 'pp');
     const alone = await train(await build(golden), {
       ...common,
@@ -110,16 +113,28 @@ interface Training {
   readonly hasEqualParts: boolean;
   /** The axis whose ranks have the parts. */
   readonly axis: string;
+  /** Shape: i32 [ROWS, LENGTH]. Undefined: each row is one document. */
+  readonly documents: Tensor | undefined;
+}
+
+/** Shape: -> i32 [ROWS, LENGTH]. */
+function packed(): Tensor {
+  const lengths = [[5, 7], [1, 2, 9], [12], [4, 4, 4]];
+  const numbers = lengths.flatMap((row) =>
+    row.flatMap((length, document) => Array<number>(length).fill(document)),
+  );
+  return fromData(Int32Array.from(numbers), [ROWS, LENGTH], 'i32');
 }
 
 async function train(
   inner: PretrainedModel,
-  { strategy, shares, place, isPipeline, hasEqualParts, axis }: Training,
+  { strategy, shares, place, isPipeline, hasEqualParts, axis, documents }: Training,
 ): Promise<Trained> {
   const model = strategy === null ? inner : await parallelize(inner, strategy);
   const optimizer = new optim.AdamW(inner.parameters(), { lr: 1e-2 });
   const rows = ROWS / shares;
   const own = (x: Tensor): Tensor => x.slice(0, place * rows, (place + 1) * rows);
+  const call = documents === undefined ? {} : { documents: own(documents) };
   const losses: number[] = [];
   for (let step = 0; step < STEPS; step++) {
     const ids = tokens(`step ${step}`, [ROWS, LENGTH]);
@@ -129,13 +144,13 @@ async function train(
     if (hasEqualParts) values.fill(-100, 2 * LENGTH, 2 * LENGTH + 7);
     const labels = fromData(values, ids.shape, 'i32');
     optimizer.zeroGrad();
-    const loss = model.forward(own(ids), { labels: own(labels) });
+    const loss = model.forward(own(ids), { ...call, labels: own(labels) });
     loss.backward();
     const sum = shares > 1 ? allReduce(loss.detach(), axis) : loss.detach();
     await optimizer.step();
     losses.push((await sum.item()) / shares);
   }
-  const evaluated = noGrad(() => model.forward(own(tokens('ids', [ROWS, LENGTH]))));
+  const evaluated = noGrad(() => model.forward(own(tokens('ids', [ROWS, LENGTH])), call));
   const logits = await (isPipeline ? await onEveryRank(evaluated) : evaluated).data();
   const [norm, product] = summary('logits', logits);
   return { losses, logits: [norm, product] };

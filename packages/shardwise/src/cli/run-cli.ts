@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError } from 'commander';
+import { withOwnNames } from './other-launchers.ts';
 import {
   addText,
   parseCount,
@@ -138,7 +139,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       process.stdout.write(`Model: ${file}\n`);
     });
   try {
-    await program.parseAsync(argv);
+    await program.parseAsync(withOwnNames(argv));
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return commanderExit(error);

@@ -1,4 +1,5 @@
 import {
+  dtypes,
   formatShape,
   LayoutError,
   Linear,
@@ -9,7 +10,8 @@ import {
 import type { ModuleSpec } from './parallel-style.ts';
 
 /**
- * Returns a parameter that a style needs. Throws LayoutError if the module has none with this name and number of dims.
+ * Returns a parameter that a style needs. Throws LayoutError if the module has none with this name and number of dims, and
+ * for one in blocks of few bits.
  */
 export function requireParameter(
   { path, parameters }: ModuleSpec,
@@ -18,6 +20,9 @@ export function requireParameter(
   style: string,
 ): ParameterSpec {
   const parameter = parameters.get(name);
+  if (parameter !== undefined && dtypes[parameter.dtype].kind !== 'float') {
+    throw blocksError(path, parameter, style);
+  }
   if (parameter?.shape.length === ndim) return parameter;
   const found =
     parameter === undefined
@@ -32,6 +37,18 @@ export function requireParameter(
         : 'Use a style for modules of this kind',
     },
     { path, name, style },
+  );
+}
+
+/** The error for a weight that was quantized: the dims of its bytes are not those of the product. */
+function blocksError(path: string, { name, dtype }: ParameterSpec, style: string): LayoutError {
+  return new LayoutError(
+    {
+      asked: `${style}() of the module '${path}'`,
+      found: `'${name}' in blocks of few bits (${dtype}), which have no rows and columns that ranks can divide`,
+      todo: 'Divide a quantized model by fsdp() or pipeline(), or use tensor parallelism without quantization',
+    },
+    { path, name, style, dtype },
   );
 }
 
