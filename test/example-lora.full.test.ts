@@ -88,6 +88,6 @@ describe('the example of adapters, on two ranks', { timeout: 300_000 }, () => {
     );
     const { exitCode, output } = await train('wrong', '--data', 'wrong.jsonl');
     expect(exitCode).toBe(1);
-    expect(output).toMatch(/DataError: to read line 2 of wrong\.jsonl/);
+    expect(output).toMatch(/DataError: the row of wrong\.jsonl, line 2/);
   });
 });

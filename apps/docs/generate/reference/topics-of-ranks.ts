@@ -207,6 +207,12 @@ export const topicsOfRanks: readonly Section[] = [
         /serialization\/(model-folder|disk-folder|picked-folder|tensor-source|safetensors-source|safetensors-index|read-runs|on-all-ranks|write-at)\./,
       ),
       topic(
+        'checkpoints/folders',
+        'Folders on servers: HTTP, S3, the Hub',
+        'Opens a folder of a model by its address, and reads only the parts of its files that are needed.',
+        /^core\/folders\//,
+      ),
+      topic(
         'checkpoints/files',
         'Single files: tensors, states, safetensors',
         'Saves and loads tensors or a state as one file, and reads and writes safetensors.',
@@ -217,6 +223,29 @@ export const topicsOfRanks: readonly Section[] = [
         'Save and load',
         'Checkpoints of a run: saved by all ranks, and loaded on any number of them.',
         /^shardwise\/checkpoint\//,
+      ),
+    ],
+  },
+  {
+    title: 'Programs of other libraries',
+    topics: [
+      topic(
+        'compat/deepspeed',
+        'DeepSpeed: initialize and its engine',
+        'Trains by a configuration of DeepSpeed, with the calls of its engine.',
+        /^compat\/(deepspeed|config)\//,
+      ),
+      topic(
+        'compat/accelerate',
+        'accelerate: Accelerator',
+        'Prepares a model, its optimizer and its data, and reads the file of `accelerate config`.',
+        /^compat\/accelerate\//,
+      ),
+      topic(
+        'compat/horovod',
+        'Horovod: DistributedOptimizer',
+        'Broadcasts parameters and states, and averages gradients.',
+        /^compat\/horovod\//,
       ),
     ],
   },

@@ -12,7 +12,8 @@ export async function readTexts(path: string): Promise<Texts> {
   const file = await fileBytes(path);
   const rows = path.endsWith('.csv') ? await readCsv(file) : await readJsonLines(file);
   const texts = await textColumns(rows, 'text', 'label');
-  const classes = [...new Set(texts.map(({ label }) => label))].toSorted();
+  const labels: readonly string[] = texts.map(({ label }) => label);
+  const classes = [...new Set(labels)].toSorted();
   return {
     classes,
     rows: texts.map(({ text, label }) => ({ text, label: classes.indexOf(label) })),

@@ -62,8 +62,6 @@ export function requireEncoderCall(
   call: EncoderCall,
   places: number,
 ): void {
-  const [, length = 0] = inputIds.shape;
-  checkOptions(`${model}.forward`, call, callRules);
   if (call.cache !== undefined) {
     throw new ConfigError({
       asked: `${model} with a cache, as generate() and streamTokens() use it`,
@@ -71,6 +69,8 @@ export function requireEncoderCall(
       todo: 'Give these functions a decoder, such as a Llama, or leave the cache out',
     });
   }
+  checkOptions(`${model}.forward`, call, callRules);
+  const [, length = 0] = inputIds.shape;
   if (length <= places) return;
   throw new ConfigError(
     {
