@@ -26,7 +26,10 @@ import { shardsOf, type WrittenTensor } from './shards.ts';
 export interface SavePretrainedOptions {
   /** The most bytes of a file. A larger tensor has a file of its own. Default: 5 GB, as in Python. */
   readonly maxShardBytes?: number;
-  /** The dtype of all floats in the files. They are rounded to it. Default: each keeps its dtype. */
+  /**
+   * The dtype of all floats in the files. They are rounded to it; a finite number that would become infinite is an error.
+   * Default: each keeps its dtype.
+   */
   readonly dtype?: 'f32' | 'bf16' | 'f16';
 }
 
