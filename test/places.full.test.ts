@@ -2,7 +2,8 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { CheckpointError, manualSeed, setRank } from '@shardwise/core';
+import { CheckpointError, manualSeed, noGrad, setRank } from '@shardwise/core';
+import type { WritableFolder } from '@shardwise/core/extend';
 import { s3Folder } from '@shardwise/core/node';
 import { readJsonLines, Stream } from '@shardwise/data';
 import { fileBytes, loadTokenizer, readImageFolder } from '@shardwise/data/node';
@@ -81,6 +82,134 @@ describe('a model in a bucket', () => {
     const left = (await s3Folder('s3://training/models/sharded').list('')).map(({ name }) => name);
     expect(left).toEqual(['config.json', 'model.safetensors']);
   });
+
+  const shardings = [
+    ['one file', {}],
+    ['shards', { maxShardBytes: 20_000 }],
+  ] as const;
+  const switches = shardings.flatMap(([from, first]) =>
+    shardings.map(([to, second]) => ({ from, to, first, second })),
+  );
+  const small = { ...config, vocabSize: 64, hiddenSize: 32, intermediateSize: 64 };
+
+  /** The sum of the weights of a model, by which it is told from others. Undefined if no model is found. */
+  async function sumAt(place: string): Promise<number | undefined> {
+    const loaded = await fromPretrained(place).catch((error: unknown) => {
+      if (error instanceof CheckpointError && /no config\.json/.test(error.message))
+        return undefined;
+      throw error;
+    });
+    if (loaded === undefined) return undefined;
+    const sums = await Promise.all(loaded.parameters().map((each) => each.sum().item()));
+    return sums.reduce((sum, each) => sum + each, 0);
+  }
+
+  /** A folder that calls `look` before and after each of its changes, and while a file is written. */
+  function watched(place: string, look: () => Promise<void>): WritableFolder {
+    const inner = s3Folder(place);
+    return {
+      ...inner,
+      write: async (name, chunks) => {
+        await look();
+        await inner.write(name, seen(chunks));
+        await look();
+      },
+      remove: async (names) => {
+        for (const name of names) {
+          await inner.remove([name]);
+          await look();
+        }
+      },
+    };
+    async function* seen(
+      chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+    ): AsyncGenerator<Uint8Array> {
+      for await (const chunk of chunks) {
+        yield chunk;
+        await look();
+      }
+    }
+  }
+
+  it.each(switches)(
+    'is at every moment of a save the old one or the new one: $from, then $to',
+    async ({ from, to, first, second }) => {
+      const place = `s3://training/models/switch-${from}-${to}`.replace(' ', '-');
+      await savePretrained(new LlamaForCausalLM(small), place, first);
+      const before = await sumAt(place);
+      const found: (number | undefined)[] = [];
+      const look = async (): Promise<void> => void found.push(await sumAt(place));
+      await savePretrained(new LlamaForCausalLM(small), watched(place, look), second);
+      const after = await sumAt(place);
+      expect(after).not.toBe(before);
+      expect(found.length).toBeGreaterThan(1);
+      const switched = found.indexOf(after);
+      expect(new Set(found.slice(0, switched))).toEqual(new Set([before]));
+      expect(new Set(found.slice(switched))).toEqual(new Set([after]));
+      const left = (await s3Folder(place).list('')).map(({ name }) => name).toSorted();
+      const shards = left.filter((name) => name.endsWith('.safetensors'));
+      if (to === 'one file') expect(left).toEqual(['config.json', 'model.safetensors']);
+      else {
+        const [, , count] = /^model-(.*-)?\d{5}-of-(\d{5})/.exec(shards[0] ?? '') ?? [];
+        expect(left.length).toBe(Number(count) + 2);
+      }
+    },
+  );
+
+  it.each(switches)(
+    'is never read with the config of another: $from, then $to in bf16',
+    async ({ from, to, first, second }) => {
+      const place = `s3://training/models/config-${from}-${to}`.replace(' ', '-');
+      await savePretrained(new LlamaForCausalLM(small), place, first);
+      const states: (readonly [config: unknown, weights: string])[] = [];
+      const folder = s3Folder(place);
+      const look = async (): Promise<void> => {
+        const json = await folder.readText('config.json');
+        if (json === undefined) return void states.push(['none', '']);
+        const { dtype } = z.object({ dtype: z.string() }).parse(JSON.parse(json));
+        const loaded = await fromPretrained(place, { dtype: 'auto' });
+        states.push([dtype, loaded.parameters()[0]?.dtype ?? '']);
+      };
+      const made = new LlamaForCausalLM(small);
+      await savePretrained(made, watched(place, look), { ...second, dtype: 'bf16' });
+      const kinds = new Set(states.map((state) => state.join()));
+      expect([...kinds].toSorted()).toEqual(['bfloat16,bf16', 'float32,f32', 'none,']);
+    },
+  );
+
+  it.each(switches)(
+    'stays as it was if a save fails: $from, then $to',
+    async ({ from, to, first, second }) => {
+      const place = `s3://training/models/failed-${from}-${to}`.replace(' ', '-');
+      await savePretrained(new LlamaForCausalLM(small), place, first);
+      const state = async (): Promise<readonly unknown[]> => {
+        const entries = await s3Folder(place).list('');
+        return [await sumAt(place), entries.map(({ name, byteLength }) => [name, byteLength])];
+      };
+      const before = await state();
+      const folder = s3Folder(place);
+      const broken: WritableFolder = {
+        ...folder,
+        write: async (name, chunks) => {
+          if (!/(model|2-of-\d+)\.safetensors$/.test(name)) return folder.write(name, chunks);
+          for await (const _ of chunks);
+          throw new Error('the store is full');
+        },
+      };
+      const made = new LlamaForCausalLM(small);
+      await expect(savePretrained(made, broken, { ...second, dtype: 'bf16' })).rejects.toThrow(
+        'the store is full',
+      );
+      expect(await state()).toEqual(before);
+      // What the ranks cannot bring together does not come into being, either.
+      const { weight } = made.model.norm;
+      noGrad(() => weight.assign(weight.mul(70_000)));
+      await expect(savePretrained(made, place, { ...second, dtype: 'f16' })).rejects.toThrow(
+        "to save 'model.norm.weight' as f16",
+      );
+      expect(await state()).toEqual(before);
+    },
+  );
 
   it(
     'is loaded by two ranks that together read its bytes once, trained, and saved as by one rank',
