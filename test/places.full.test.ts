@@ -2,15 +2,22 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { CheckpointError, manualSeed, noGrad, setRank } from '@shardwise/core';
+import { CheckpointError, manualSeed, nn, noGrad, ones, optim, setRank } from '@shardwise/core';
 import type { WritableFolder } from '@shardwise/core/extend';
 import { s3Folder } from '@shardwise/core/node';
 import { readJsonLines, Stream } from '@shardwise/data';
 import { fileBytes, loadTokenizer, readImageFolder } from '@shardwise/data/node';
 import { addLora, adapterFiles, LlamaForCausalLM } from '@shardwise/models';
-import { fromPretrained, readAdapter, saveAdapter, savePretrained } from '@shardwise/models/node';
+import {
+  fromPretrained,
+  readAdapter,
+  saveAdapter,
+  saveOnnx,
+  savePretrained,
+} from '@shardwise/models/node';
 import { interpreter } from '@shardwise/testing';
 import { spawnRanks } from '@shardwise/testing/node';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { lossesSchema, type Task } from './ranks/train-in-a-bucket.ts';
@@ -278,6 +285,54 @@ describe('checkpoints in a bucket', () => {
       }
     },
   );
+});
+
+describe('single files in a bucket', () => {
+  it('have tensors and states, as files of the disk', async () => {
+    const layer = new nn.Linear(3, 2);
+    const optimizer = new optim.AdamW(layer.parameters());
+    const place = 's3://training/files/layer.safetensors';
+    const tensors = await layer.stateDict();
+    await checkpoints.saveTensorFile(place, tensors);
+    expect(await checkpoints.loadTensorFile(place)).toEqual(tensors);
+    const path = join(folder, 'layer.safetensors');
+    await checkpoints.saveTensorFile(path, tensors);
+    const bytes = await contentsOf('files/layer.safetensors');
+    expect(Buffer.compare(bytes, await readFile(path))).toBe(0);
+    const state = 's3://training/files/optimizer.safetensors';
+    layer
+      .forward(ones([1, 3]))
+      .sum()
+      .backward();
+    await optimizer.step();
+    await checkpoints.saveStateFile(state, optimizer);
+    const other = new optim.AdamW(layer.parameters());
+    await checkpoints.loadStateFile(state, other);
+    expect(await other.stateDict()).toEqual(await optimizer.stateDict());
+    await expect(checkpoints.loadTensorFile('s3://training/files/none')).rejects.toThrow(
+      CheckpointError,
+    );
+    await expect(
+      checkpoints.saveTensorFile('https://localhost/layer.safetensors', tensors),
+    ).rejects.toThrow('a place that can only be read');
+  });
+
+  it('have models of ONNX, and weights beside them', async () => {
+    const layer = new nn.Linear(3, 2).eval();
+    for (const externalData of [false, true]) {
+      const path = join(folder, 'layer.onnx');
+      const place = 's3://training/files/layer.onnx';
+      await saveOnnx(path, layer, [ones([1, 3])], { externalData });
+      await saveOnnx(place, layer, [ones([1, 3])], { externalData });
+      for (const ending of externalData ? ['', '.data'] : ['']) {
+        const bytes = await contentsOf(`files/layer.onnx${ending}`);
+        expect(Buffer.compare(bytes, await readFile(`${path}${ending}`))).toBe(0);
+      }
+    }
+    await expect(saveOnnx('https://localhost/layer.onnx', layer, [ones([1, 3])])).rejects.toThrow(
+      'a place that can only be read',
+    );
+  });
 });
 
 describe('an adapter, a tokenizer and data sets in a bucket', () => {
