@@ -21,7 +21,7 @@ const plain = '#0E1116 #F0F3F6';
 export const tokenClasses: Transformer = {
   name: 'token-classes',
   span(node) {
-    const style = String(node.properties['style'] ?? '');
+    const style = node.properties['style'] ?? '';
     const colours = style.match(/#[\dA-F]{6}/g)?.join(' ');
     const name = colours === undefined ? undefined : classes.get(colours);
     if (name === undefined && colours !== plain) return;
