@@ -86,6 +86,16 @@ export function loraLayers(asked: string, model: Module): readonly Named<Module 
   );
 }
 
+/** The parameters of the adapter of a layer, without those of the layer itself. */
+export function adapterParameters({
+  loraA,
+  loraB,
+  loraMagnitudeVector,
+}: LoraLayer): readonly Parameter[] {
+  const matrices = [loraA.weight, loraB.weight];
+  return loraMagnitudeVector === null ? matrices : [...matrices, loraMagnitudeVector];
+}
+
 /** The product of a layer with its adapter, without the bias. Shape: x [.., in] -> [.., out]. */
 export function adaptedProduct(layer: LoraLayer, x: Tensor, shared: SharedProduct | null): Tensor {
   if (layer.merged !== null) return layer.baseProduct(x);
