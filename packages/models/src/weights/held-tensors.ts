@@ -21,18 +21,20 @@ export interface HeldTensors {
 
 /**
  * Returns the tensors of a model, each under its first name, and the chunks that this rank has. Floats become `dtype`,
- * unless it is undefined. Of buffers that each rank has whole, only those of the first rank are written. Throws
- * ConfigError for tensors of which each rank has its own values.
+ * unless it is undefined. Of buffers that each rank has whole, only those of the first rank are written. Tensors of
+ * `leftOut` are not. Throws ConfigError for tensors of which each rank has its own values.
  */
 export function heldTensors(
   model: Module,
   dtype: DType | undefined,
   isFirstRank: boolean,
+  leftOut: ReadonlySet<Tensor>,
 ): HeldTensors {
   const tensors: WrittenTensor[] = [];
   const chunks: HeldChunk[] = [];
   const lastRead = new LastRead();
   for (const { names, tensor } of modelTensors(model)) {
+    if (leftOut.has(tensor)) continue;
     const [name] = names;
     const { part } = tensor;
     const { varyingOver, wholeShape: shape } = part;
