@@ -258,6 +258,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     report: ['text', 'run-state'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
+    'doctor/host': ['text'],
+    doctor: ['text', 'terminal', 'doctor/*'],
     'launcher/load-errors': ['text'],
     'launcher/transports': ['rendezvous'],
     // What a launcher gives to a rank, and how it holds it. Threads and processes are the two forms of ranks.
@@ -270,6 +272,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'environment',
       'text',
       'blame',
+      'doctor',
       'checkpoint/*',
       'rendezvous',
       'run-state',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
+import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
 import { runCommand } from './run-command.ts';
 
@@ -69,6 +70,13 @@ export async function runByOptions(
 /** Runs `shardwise blame` and returns the exit code. */
 export async function blameByOptions(paths: readonly string[], raw: unknown): Promise<number> {
   return blameCommand(paths, blameOptionsSchema.parse(raw));
+}
+
+const doctorSchema = z.object({ json: z.boolean() });
+
+/** Runs `shardwise doctor`. */
+export async function doctorByOptions(raw: unknown): Promise<void> {
+  await doctorCommand(doctorSchema.parse(raw));
 }
 
 const exportSchema = z.object({

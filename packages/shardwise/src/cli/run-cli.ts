@@ -122,6 +122,14 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       exitCode = await blameByOptions(paths, raw);
     });
   program
+    .command('doctor')
+    .description('say what this host can do, what holds it back, and what to do about it')
+    .option('--json', 'print the findings as JSON', false)
+    .action(async (raw: unknown) => {
+      const { doctorByOptions } = await import('./commands.ts');
+      await doctorByOptions(raw);
+    });
+  program
     .command('export')
     .description('write the model of a checkpoint to one safetensors file')
     .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')
