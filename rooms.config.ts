@@ -259,7 +259,6 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
     'doctor/host': ['text'],
-    doctor: ['text', 'terminal', 'doctor/*'],
     'launcher/load-errors': ['text'],
     'launcher/transports': ['rendezvous'],
     // What a launcher gives to a rank, and how it holds it. Threads and processes are the two forms of ranks.
@@ -268,6 +267,9 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'launcher/threads': ['run-state', 'launcher/ranks'],
     'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
     launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
+    // Ranks measure the links between them, so these files know what a rank is.
+    'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
+    doctor: ['text', 'terminal', 'doctor/*'],
     cli: [
       'environment',
       'text',

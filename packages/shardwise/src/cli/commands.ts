@@ -72,11 +72,31 @@ export async function blameByOptions(paths: readonly string[], raw: unknown): Pr
   return blameCommand(paths, blameOptionsSchema.parse(raw));
 }
 
-const doctorSchema = z.object({ json: z.boolean() });
+/** The options of `shardwise doctor` that it gives to `shardwise run` as they are, with their names there. */
+const linkOptions = {
+  nproc: '--nproc',
+  ranks: '--ranks',
+  transport: '--transport',
+  nnodes: '--nnodes',
+  nodeRank: '--node-rank',
+  rdzv: '--rdzv',
+  rdzvId: '--rdzv-id',
+  secretFile: '--secret-file',
+  joinTimeout: '--join-timeout',
+} as const;
 
-/** Runs `shardwise doctor`. */
-export async function doctorByOptions(raw: unknown): Promise<void> {
-  await doctorCommand(doctorSchema.parse(raw));
+const doctorSchema = z.object({ json: z.boolean(), page: z.string().optional() });
+const linkTexts = z.record(z.string(), z.unknown());
+
+/** Runs `shardwise doctor`. `main` is the file of the command. */
+export async function doctorByOptions(main: string, raw: unknown): Promise<void> {
+  const { json, page } = doctorSchema.parse(raw);
+  const texts = linkTexts.parse(raw);
+  const runOptions = Object.entries(linkOptions).flatMap(([key, name]) => {
+    const text = texts[key];
+    return typeof text === 'string' ? [name, text] : [];
+  });
+  await doctorCommand({ json, page, main, runOptions });
 }
 
 const exportSchema = z.object({
