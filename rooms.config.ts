@@ -190,8 +190,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     onnx: ['model'],
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
-    weights: ['model', 'layers', 'quantized'],
     lora: ['model', 'layers', 'quantized'],
+    weights: ['model', 'layers', 'quantized', 'lora'],
     generation: ['model', 'layers'],
   },
   'backend-cpu': {
@@ -270,11 +270,13 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
+    verify: ['text'],
     cli: [
       'environment',
       'text',
       'blame',
       'doctor',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',
@@ -283,7 +285,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'terminal',
       'launcher/*',
     ],
-    groups: ['checkpoint/*'],
+    groups: ['checkpoint/*', 'verify'],
     rank: [
       'environment',
       'text',
