@@ -258,6 +258,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     report: ['text', 'run-state'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
+    'doctor/host': ['text'],
     'launcher/load-errors': ['text'],
     'launcher/transports': ['rendezvous'],
     // What a launcher gives to a rank, and how it holds it. Threads and processes are the two forms of ranks.
@@ -266,11 +267,15 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'launcher/threads': ['run-state', 'launcher/ranks'],
     'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
     launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
+    // Ranks measure the links between them, so these files know what a rank is.
+    'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
+    doctor: ['text', 'terminal', 'doctor/*'],
     verify: ['text'],
     cli: [
       'environment',
       'text',
       'blame',
+      'doctor',
       'verify',
       'checkpoint/*',
       'rendezvous',
