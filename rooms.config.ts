@@ -266,10 +266,12 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'launcher/threads': ['run-state', 'launcher/ranks'],
     'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
     launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
+    verify: ['text'],
     cli: [
       'environment',
       'text',
       'blame',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',
@@ -278,7 +280,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'terminal',
       'launcher/*',
     ],
-    groups: ['checkpoint/*'],
+    groups: ['checkpoint/*', 'verify'],
     rank: [
       'environment',
       'text',

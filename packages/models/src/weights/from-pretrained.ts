@@ -53,7 +53,8 @@ export interface FromPretrainedOptions
   /**
    * The dtype in which parameters are made and read, at once: the model is never there in f32 before. `'auto'`: the one
    * that most floats of the file have, or f32 if it is f64. Parameters of bf16 and f16 are frozen, because optimizers
-   * update f32: they are for generation, and below adapters (`addLora`). Numbers beyond 65504 are infinite in f16.
+   * update f32: they are for generation, and below adapters (`addLora`). A number that would become infinite, as those beyond 65504 in
+   * f16, is an error.
    * Buffers, such as the statistics of batch norms, stay f32, and so do the angles of rotary positions. With `quantized`,
    * it is the dtype of all that is not in blocks. Default: f32.
    */

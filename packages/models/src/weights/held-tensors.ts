@@ -78,7 +78,10 @@ function chunksOfPart(
   });
 }
 
-/** Reads what this rank has of a tensor from the device, and converts it. */
+/**
+ * Reads what this rank has of a tensor from the device, and converts it. Throws ConfigError for a number that the dtype
+ * is too small for.
+ */
 async function bytesOf(name: string, part: Tensor, dtype: DType): Promise<Uint8Array> {
   const { buffer, byteOffset, byteLength } = await part.data();
   const bytes = new Uint8Array(buffer, byteOffset, byteLength);
@@ -87,8 +90,8 @@ async function bytesOf(name: string, part: Tensor, dtype: DType): Promise<Uint8A
   throw new ConfigError(
     {
       asked: `to save '${name}' as ${dtype}`,
-      found: `a tensor of ${part.dtype}`,
-      todo: 'Save it without a dtype',
+      found: `numbers in ${part.dtype} that would be infinite in ${dtype}`,
+      todo: 'Save the model without a dtype, or as f32',
     },
     { name, dtype },
   );

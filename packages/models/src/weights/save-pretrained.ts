@@ -28,7 +28,10 @@ import { shardsOf, type WrittenTensor } from './shards.ts';
 export interface SavePretrainedOptions {
   /** The most bytes of a file. A larger tensor has a file of its own. Default: 5 GB, as in Python. */
   readonly maxShardBytes?: number;
-  /** The dtype of all floats in the files. They are rounded to it. Default: each keeps its dtype. */
+  /**
+   * The dtype of all floats in the files. They are rounded to it; a finite number that would become infinite is an error.
+   * Default: each keeps its dtype.
+   */
   readonly dtype?: 'f32' | 'bf16' | 'f16';
 }
 
@@ -70,10 +73,10 @@ const chunkSchema = z.object({
  * config.json. The folder is a path, an address such as `s3://bucket/models/small`, or another folder to which files can be
  * written. It works with any strategy, and is a collective of all ranks of the mesh, which must have the folder in common.
  * Each rank writes parts that it has; no rank collects the model. The files are the same byte for byte, whatever the
- * strategy and the number of ranks are. Weights that were there before are replaced; in a bucket, there is no model while
- * they are. After mergeLora, the weights contain the adapters, and the files are those of a model without adapters. Throws
- * ConfigError for adapters that are apart and for weights in blocks of few bits, and CheckpointError on all ranks if one
- * of them fails.
+ * strategy and the number of ranks are. Weights that were there before are replaced when the new ones are complete; if the
+ * config changes, there is no model in a bucket for that moment. After mergeLora, the weights contain the adapters, and
+ * the files are those of a model without adapters. Throws ConfigError for adapters that are apart and for weights in
+ * blocks of few bits, and CheckpointError on all ranks if one of them fails.
  */
 export async function savePretrained(
   model: LoadableModel,
@@ -100,13 +103,14 @@ export async function savePretrained(
     own = unstackTensors(module, heldTensors(module, dtype, rank === 0, merged));
     return own.chunks.map(chunkOf);
   });
-  const files = { ...shardsOf(own.tensors, maxShardBytes), config: configOf(module, own.tensors) };
+  const config = configOf(module, own.tensors);
+  let files = { ...shardsOf(own.tensors, maxShardBytes), config };
   const chunks = planChunks(held)[rank] ?? [];
   try {
-    await onMesh(shared, z.null(), async () => {
-      if (rank === 0) await writer.prepare(files);
-      return null;
-    });
+    const [version = ''] = await onMesh(shared, z.string(), async () =>
+      rank === 0 ? writer.prepare(files) : '',
+    );
+    if (version !== '') files = { ...shardsOf(own.tensors, maxShardBytes, version), config };
     await onMesh(shared, z.null(), async () => {
       await writer.write(files, chunks, own.chunks);
       return null;
