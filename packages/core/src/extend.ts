@@ -161,6 +161,7 @@ export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { type Layer, Sequential } from './nn/containers/sequential.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export type { Gate, Routing } from './nn/experts/gate.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MaxPool2d } from './nn/pooling/pool2d.ts';
