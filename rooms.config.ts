@@ -266,7 +266,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'launcher/threads': ['run-state', 'launcher/ranks'],
     'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
     launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
-    verify: ['text'],
+    verify: ['environment'],
     cli: [
       'environment',
       'text',
@@ -285,6 +285,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'environment',
       'text',
       'blame',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',

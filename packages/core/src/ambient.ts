@@ -96,6 +96,8 @@ export function inScope<R>(name: string, other: Scope, body: () => R): R {
 
 /** What a program that is compared with another one does in its own way. */
 export interface Overrides {
+  /** The number of ranks that this one stands for. Null: it is a rank like any other. */
+  readonly ranks: number | null;
   /** Makes the node of a tensor that the program makes of data. */
   readonly makeLeaf: (shape: Shape, dtype: DType, value: HostValue) => Node;
   /** Makes the plan of a strategy for a model. */

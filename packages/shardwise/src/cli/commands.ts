@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
 import { deviceNames } from '../environment/device-name.ts';
+import { verifyCommand } from '../verify/verify-command.ts';
 import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
@@ -69,6 +70,17 @@ export async function runByOptions(
 /** Runs `shardwise blame` and returns the exit code. */
 export async function blameByOptions(paths: readonly string[], raw: unknown): Promise<number> {
   return blameCommand(paths, blameOptionsSchema.parse(raw));
+}
+
+const verifySchema = z.object({ nproc: z.number(), steps: z.number(), json: z.boolean() });
+
+/** Runs `shardwise verify` and returns the exit code. */
+export async function verifyByOptions(
+  script: string,
+  args: readonly string[],
+  raw: unknown,
+): Promise<number> {
+  return verifyCommand({ script, args, ...verifySchema.parse(raw) });
 }
 
 const exportSchema = z.object({

@@ -1,0 +1,65 @@
+import type { Finding, Verification } from './finding.ts';
+
+/** Says in lines what was found. */
+export function describeVerification(verification: Verification): readonly string[] {
+  const { finding, strategy, ranks, steps, compared, notCompared } = verification;
+  const run = `${strategy} on ${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
+  const left = [...(notCompared.length === 0 ? [] : [`Not compared: ${notCompared.join(', ')}`])];
+  if (finding === null) {
+    return [
+      `${run} trains as one rank does: ${compared} tensors of ${steps} ${steps === 1 ? 'step' : 'steps'} differ by no more than rounding`,
+      ...left,
+    ];
+  }
+  const when = finding.step === 0 ? 'before the first step' : `in step ${finding.step}`;
+  return [`${run} differs from one rank ${when}`, '', ...describeFinding(finding), ...left];
+}
+
+function describeFinding(finding: Finding): readonly string[] {
+  const { module, moduleClass, layout, actions, hint, rank, index, found, expected, tolerance } =
+    finding;
+  const place = `${module === '' ? 'the model' : module}${moduleClass === '' ? '' : ` (${moduleClass})`}`;
+  const rows: (readonly [string, string])[] = [];
+  if (!Number.isNaN(found)) {
+    const element = index.length === 0 ? 'the value' : `element [${index.join(', ')}]`;
+    const on = finding.kind === 'loss' ? 'mean over the ranks' : `on rank ${rank}`;
+    rows.push([`${element} ${on}`, format(found)], ['on one rank', format(expected)]);
+    if (tolerance > 0) rows.push(['rounding explains', tolerance.toExponential(1)]);
+  }
+  if (layout !== '') rows.push(['layout', layout]);
+  for (const [at, action] of actions.entries()) rows.push([at === 0 ? 'the plan' : '', action]);
+  if (hint !== '') rows.push(['what it looks like', hint]);
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return [
+    `  ${place}: ${whatOf(finding)}`,
+    ...rows.map(([name, text]) => `    ${name.padEnd(width)}  ${text}`),
+  ];
+}
+
+function whatOf({ kind, tensor, ranks }: Finding): string {
+  const on = ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${ranks.join(', ')}`;
+  switch (kind) {
+    case 'batch':
+      return `${on} have the same inputs`;
+    case 'updates':
+      return `${on} took another way`;
+    case 'loss':
+      return 'the loss differs';
+    case 'output':
+      return `the output differs on ${on}`;
+    case 'gradient':
+      return `the gradient of ${tensor} differs on ${on}`;
+    case 'kept gradient':
+      return `the gradient of ${tensor} was not cleared on ${on}`;
+    case 'initial':
+      return `${tensor} has another initial value on ${on}`;
+    case 'parameter':
+      return `${tensor} differs after the update on ${on}`;
+    case 'buffer':
+      return `the buffer ${tensor} differs on ${on}`;
+  }
+}
+
+function format(value: number): string {
+  return Number.isFinite(value) ? value.toPrecision(9) : String(value);
+}
