@@ -38,26 +38,18 @@ function describeFinding(finding: Finding): readonly string[] {
 
 function whatOf({ kind, tensor, ranks }: Finding): string {
   const on = ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${ranks.join(', ')}`;
-  switch (kind) {
-    case 'batch':
-      return `${on} have the same inputs`;
-    case 'updates':
-      return `${on} took another way`;
-    case 'loss':
-      return 'the loss differs';
-    case 'output':
-      return `the output differs on ${on}`;
-    case 'gradient':
-      return `the gradient of ${tensor} differs on ${on}`;
-    case 'kept gradient':
-      return `the gradient of ${tensor} was not cleared on ${on}`;
-    case 'initial':
-      return `${tensor} has another initial value on ${on}`;
-    case 'parameter':
-      return `${tensor} differs after the update on ${on}`;
-    case 'buffer':
-      return `the buffer ${tensor} differs on ${on}`;
-  }
+  const texts: Readonly<Record<Finding['kind'], string>> = {
+    initial: `${tensor} has another initial value on ${on}`,
+    batch: `${on} have the same inputs`,
+    updates: `${on} took another way`,
+    output: `the output differs on ${on}`,
+    loss: 'the loss differs',
+    gradient: `the gradient of ${tensor} differs on ${on}`,
+    'kept gradient': `the gradient of ${tensor} was not cleared on ${on}`,
+    parameter: `${tensor} differs after the update on ${on}`,
+    buffer: `the buffer ${tensor} differs on ${on}`,
+  };
+  return texts[kind];
 }
 
 function format(value: number): string {
