@@ -190,8 +190,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     onnx: ['model'],
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
-    weights: ['model', 'layers', 'quantized'],
     lora: ['model', 'layers', 'quantized'],
+    weights: ['model', 'layers', 'quantized', 'lora'],
     generation: ['model', 'layers'],
   },
   'backend-cpu': {
