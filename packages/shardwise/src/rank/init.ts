@@ -106,8 +106,8 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
 
 function meshOf(group: ProcessGroup, axes: MeshAxes | undefined): Mesh | Promise<Mesh> {
   if (axes === undefined) return new LineMesh(AXIS, group);
-  const ranks = rankState.overrides?.ranks ?? null;
+  const { standsFor: ranks } = rankState;
   // The one rank of `shardwise verify` stands for the ranks of a mesh of these axes.
-  if (ranks !== null) return new LoneMesh(typeof axes === 'function' ? axes(ranks) : axes);
+  if (ranks !== undefined) return new LoneMesh(typeof axes === 'function' ? axes(ranks) : axes);
   return createMesh(group, typeof axes === 'function' ? axes(group.size) : axes);
 }

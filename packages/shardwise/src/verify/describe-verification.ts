@@ -4,7 +4,7 @@ import type { Finding, Verification } from './finding.ts';
 export function describeVerification(verification: Verification): readonly string[] {
   const { finding, strategy, ranks, steps, compared, notCompared } = verification;
   const run = `${strategy} on ${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
-  const left = [...(notCompared.length === 0 ? [] : [`Not compared: ${notCompared.join(', ')}`])];
+  const left = notCompared.length === 0 ? [] : [`Not compared: ${notCompared.join(', ')}`];
   if (finding === null) {
     return [
       `${run} trains as one rank does: ${compared} tensors of ${steps} ${steps === 1 ? 'step' : 'steps'} differ by no more than rounding`,
@@ -22,8 +22,8 @@ function describeFinding(finding: Finding): readonly string[] {
   const rows: (readonly [string, string])[] = [];
   if (!Number.isNaN(found)) {
     const element = index.length === 0 ? 'the value' : `element [${index.join(', ')}]`;
-    const on = finding.kind === 'loss' ? 'mean over the ranks' : `on rank ${rank}`;
-    rows.push([`${element} ${on}`, format(found)], ['on one rank', format(expected)]);
+    const name = finding.kind === 'loss' ? 'mean over the ranks' : `${element} on rank ${rank}`;
+    rows.push([name, format(found)], ['on one rank', format(expected)]);
     if (tolerance > 0) rows.push(['rounding explains', tolerance.toExponential(1)]);
   }
   if (layout !== '') rows.push(['layout', layout]);

@@ -73,15 +73,15 @@ export class Observation {
         return updated;
       }),
     );
-    rankState.overrides = {
-      ranks: one?.ranks ?? null,
-      makeLeaf: (shape, dtype, value) => this.#leaf(shape, dtype, value),
-      makePlan: (spec, strategy) => this.#planned(spec, strategy),
-    };
+    rankState.makeLeaf = (shape, dtype, value) => this.#leaf(shape, dtype, value);
+    rankState.makePlan = (spec, strategy) => this.#planned(spec, strategy);
+    if (one !== null) rankState.standsFor = one.ranks;
   }
 
   end(): void {
-    delete rankState.overrides;
+    delete rankState.makeLeaf;
+    delete rankState.makePlan;
+    delete rankState.standsFor;
     for (const undo of this.#undo.splice(0)) undo();
   }
 
@@ -192,7 +192,7 @@ export class Observation {
   }
 }
 
-type LeafMaker = NonNullable<typeof rankState.overrides>['makeLeaf'];
+type LeafMaker = NonNullable<typeof rankState.makeLeaf>;
 
 interface Recording {
   readonly recorder: Recorder;
