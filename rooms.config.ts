@@ -278,7 +278,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
-    verify: ['text'],
+    verify: ['environment'],
     cli: [
       'environment',
       'text',
@@ -298,6 +298,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'environment',
       'text',
       'blame',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',
