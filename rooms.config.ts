@@ -198,8 +198,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     onnx: ['model'],
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
-    weights: ['model', 'layers', 'quantized'],
     lora: ['model', 'layers', 'quantized'],
+    weights: ['model', 'layers', 'quantized', 'lora'],
     generation: ['model', 'layers'],
   },
   'backend-cpu': {
@@ -266,6 +266,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     report: ['text', 'run-state'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
+    'doctor/host': ['text'],
     'launcher/load-errors': ['text'],
     'launcher/transports': ['rendezvous'],
     // What a launcher gives to a rank, and how it holds it. Threads and processes are the two forms of ranks.
@@ -274,10 +275,16 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'launcher/threads': ['run-state', 'launcher/ranks'],
     'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
     launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
+    // Ranks measure the links between them, so these files know what a rank is.
+    'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
+    doctor: ['text', 'terminal', 'doctor/*'],
+    verify: ['environment'],
     cli: [
       'environment',
       'text',
       'blame',
+      'doctor',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',
@@ -286,11 +293,12 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'terminal',
       'launcher/*',
     ],
-    groups: ['checkpoint/*'],
+    groups: ['checkpoint/*', 'verify'],
     rank: [
       'environment',
       'text',
       'blame',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',

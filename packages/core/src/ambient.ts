@@ -1,15 +1,16 @@
 import type { CallSite } from './graph/call-site.ts';
 import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
-import type { Node, Region } from './graph/node.ts';
+import type { HostValue, Node, Region } from './graph/node.ts';
 import type { AxisSettings } from './graph/noted-settings.ts';
 import type { KeepPart } from './nn/parameter/initial-part.ts';
 import type { ParameterFormat } from './nn/parameter/parameter-format.ts';
 import type { RandomStreams } from './random/random-streams.ts';
 import type { PendingWork, UpdateGroup } from './realize/pending/pending-work.ts';
 import type { Session } from './realize/session.ts';
-import type { HalfDType } from './spec/dtype.ts';
+import type { DType, HalfDType, Shape } from './spec/dtype.ts';
 import { ConfigError, describeValue } from './spec/errors.ts';
 import type { CallIdentity, ProcessGroup } from './spec/process-group.ts';
+import type { ModelSpec, Plan, Strategy } from './spec/strategy.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 // The ambient state of a rank, which code reads without being given it. A rank is a thread, so it has its own modules.
@@ -141,6 +142,12 @@ export interface RankState {
   readonly varyingSizes: Map<object, readonly VaryingSize[]>;
   readonly counters: { -readonly [K in keyof Statistics]: number };
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
+  /** What makes the node of a tensor of data, if the program is compared with another one. */
+  makeLeaf?: (shape: Shape, dtype: DType, value: HostValue) => Node;
+  /** What makes the plan of a strategy for a model, if the program is compared with another one. */
+  makePlan?: (model: ModelSpec, strategy: Strategy) => Plan;
+  /** The number of ranks that this one stands for, if the program is compared with that of these ranks. */
+  standsFor?: number;
   /** The performance.now() time at which the device ended the work that was recorded last. */
   deviceIdleFrom: number;
 }

@@ -101,7 +101,7 @@ export { dropWork, takingWork } from './realize/pending/pending.ts';
 export { ReversibleUpdate } from './realize/pending/reversible-update.ts';
 export { traceProgram, type TracedProgram } from './realize/values/traced-program.ts';
 export type { PendingWork } from './realize/pending/pending-work.ts';
-export { synchronously } from './ambient.ts';
+export { rankState, synchronously } from './ambient.ts';
 export {
   dropReduction,
   keepAverage,
@@ -161,6 +161,7 @@ export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { type Layer, Sequential } from './nn/containers/sequential.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export type { Gate, Routing } from './nn/experts/gate.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MaxPool2d } from './nn/pooling/pool2d.ts';
