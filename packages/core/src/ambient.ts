@@ -1,5 +1,6 @@
 import type { CallSite } from './graph/call-site.ts';
 import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
+import type { GraphObserver } from './graph/graph-observer.ts';
 import type { Node, Region } from './graph/node.ts';
 import type { AxisSettings } from './graph/noted-settings.ts';
 import type { KeepPart } from './nn/parameter/initial-part.ts';
@@ -141,6 +142,8 @@ export interface RankState {
   readonly varyingSizes: Map<object, readonly VaryingSize[]>;
   readonly counters: { -readonly [K in keyof Statistics]: number };
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
+  /** Null if nothing observes the graph. */
+  observer: GraphObserver | null;
   /** The performance.now() time at which the device ended the work that was recorded last. */
   deviceIdleFrom: number;
 }
@@ -183,6 +186,7 @@ export const rankState: RankState = {
     collectiveBytes: 0,
   },
   timelineListeners: new Set(),
+  observer: null,
   deviceIdleFrom: 0,
 };
 
