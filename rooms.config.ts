@@ -191,8 +191,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     onnx: ['model'],
     encoders: ['model', 'layers'],
     vision: ['model', 'layers', 'encoders'],
-    weights: ['model', 'layers', 'quantized'],
     lora: ['model', 'layers', 'quantized'],
+    weights: ['model', 'layers', 'quantized', 'lora'],
     generation: ['model', 'layers'],
   },
   'backend-cpu': {
@@ -267,10 +267,12 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'launcher/threads': ['run-state', 'launcher/ranks'],
     'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
     launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
+    verify: ['text'],
     cli: [
       'environment',
       'text',
       'blame',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',
@@ -279,7 +281,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'terminal',
       'launcher/*',
     ],
-    groups: ['checkpoint/*'],
+    groups: ['checkpoint/*', 'verify'],
     rank: [
       'environment',
       'text',

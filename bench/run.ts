@@ -2,6 +2,7 @@ import { availableParallelism, cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { collectives } from './collectives/collectives.ts';
+import { data } from './data/data.ts';
 import { ddp } from './ddp.ts';
 import { expertLearning } from './expert-learning.ts';
 import { lengths } from './lengths.ts';
@@ -33,6 +34,7 @@ const benches: Readonly<Record<string, Bench>> = {
   'matmul-rule': matmulRule,
   page,
   webgpu,
+  data,
   ddp,
   lengths,
   load: loadModel,

@@ -2,7 +2,6 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { cpu, dist, profiler, setRank } from 'shardwise';
 import type { Precision } from './precision.ts';
 import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
-import type { Training } from './training.ts';
 
 interface JoinedRank {
   readonly rank: number;
@@ -25,10 +24,15 @@ export async function joinBenchWorld(): Promise<JoinedRank> {
   return { rank, group, contestant, batch, precision };
 }
 
+/** What runs steps, and returns the loss of each. */
+export interface Trains {
+  run(steps: number): Promise<readonly { readonly loss: number }[]>;
+}
+
 /** Trains when it is told to, and answers with its measurements. */
 export function serveRounds(
   group: dist.ProcessGroup,
-  trainings: Readonly<Partial<Record<'together' | 'alone', Pick<Training, 'run'>>>>,
+  trainings: Readonly<Partial<Record<'together' | 'alone', Trains>>>,
 ): void {
   parentPort?.on('message', (request: RankRequest) => {
     if (request.mode === 'close') group.close();

@@ -2,14 +2,22 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { CheckpointError, manualSeed, setRank } from '@shardwise/core';
+import { CheckpointError, manualSeed, nn, noGrad, ones, optim, setRank } from '@shardwise/core';
+import type { WritableFolder } from '@shardwise/core/extend';
 import { s3Folder } from '@shardwise/core/node';
 import { readJsonLines, Stream } from '@shardwise/data';
 import { fileBytes, loadTokenizer, readImageFolder } from '@shardwise/data/node';
 import { addLora, adapterFiles, LlamaForCausalLM } from '@shardwise/models';
-import { fromPretrained, readAdapter, saveAdapter, savePretrained } from '@shardwise/models/node';
+import {
+  fromPretrained,
+  readAdapter,
+  saveAdapter,
+  saveOnnx,
+  savePretrained,
+} from '@shardwise/models/node';
 import { interpreter } from '@shardwise/testing';
 import { spawnRanks } from '@shardwise/testing/node';
+import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { lossesSchema, type Task } from './ranks/train-in-a-bucket.ts';
@@ -82,6 +90,134 @@ describe('a model in a bucket', () => {
     expect(left).toEqual(['config.json', 'model.safetensors']);
   });
 
+  const shardings = [
+    ['one file', {}],
+    ['shards', { maxShardBytes: 20_000 }],
+  ] as const;
+  const switches = shardings.flatMap(([from, first]) =>
+    shardings.map(([to, second]) => ({ from, to, first, second })),
+  );
+  const small = { ...config, vocabSize: 64, hiddenSize: 32, intermediateSize: 64 };
+
+  /** The sum of the weights of a model, by which it is told from others. Undefined if no model is found. */
+  async function sumAt(place: string): Promise<number | undefined> {
+    const loaded = await fromPretrained(place).catch((error: unknown) => {
+      if (error instanceof CheckpointError && /no config\.json/.test(error.message))
+        return undefined;
+      throw error;
+    });
+    if (loaded === undefined) return undefined;
+    const sums = await Promise.all(loaded.parameters().map((each) => each.sum().item()));
+    return sums.reduce((sum, each) => sum + each, 0);
+  }
+
+  /** A folder that calls `look` before and after each of its changes, and while a file is written. */
+  function watched(place: string, look: () => Promise<void>): WritableFolder {
+    const inner = s3Folder(place);
+    return {
+      ...inner,
+      write: async (name, chunks) => {
+        await look();
+        await inner.write(name, seen(chunks));
+        await look();
+      },
+      remove: async (names) => {
+        for (const name of names) {
+          await inner.remove([name]);
+          await look();
+        }
+      },
+    };
+    async function* seen(
+      chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+    ): AsyncGenerator<Uint8Array> {
+      for await (const chunk of chunks) {
+        yield chunk;
+        await look();
+      }
+    }
+  }
+
+  it.each(switches)(
+    'is at every moment of a save the old one or the new one: $from, then $to',
+    async ({ from, to, first, second }) => {
+      const place = `s3://training/models/switch-${from}-${to}`.replace(' ', '-');
+      await savePretrained(new LlamaForCausalLM(small), place, first);
+      const before = await sumAt(place);
+      const found: (number | undefined)[] = [];
+      const look = async (): Promise<void> => void found.push(await sumAt(place));
+      await savePretrained(new LlamaForCausalLM(small), watched(place, look), second);
+      const after = await sumAt(place);
+      expect(after).not.toBe(before);
+      expect(found.length).toBeGreaterThan(1);
+      const switched = found.indexOf(after);
+      expect(new Set(found.slice(0, switched))).toEqual(new Set([before]));
+      expect(new Set(found.slice(switched))).toEqual(new Set([after]));
+      const left = (await s3Folder(place).list('')).map(({ name }) => name).toSorted();
+      const shards = left.filter((name) => name.endsWith('.safetensors'));
+      if (to === 'one file') expect(left).toEqual(['config.json', 'model.safetensors']);
+      else {
+        const [, , count] = /^model-(.*-)?\d{5}-of-(\d{5})/.exec(shards[0] ?? '') ?? [];
+        expect(left.length).toBe(Number(count) + 2);
+      }
+    },
+  );
+
+  it.each(switches)(
+    'is never read with the config of another: $from, then $to in bf16',
+    async ({ from, to, first, second }) => {
+      const place = `s3://training/models/config-${from}-${to}`.replace(' ', '-');
+      await savePretrained(new LlamaForCausalLM(small), place, first);
+      const states: (readonly [config: unknown, weights: string])[] = [];
+      const folder = s3Folder(place);
+      const look = async (): Promise<void> => {
+        const json = await folder.readText('config.json');
+        if (json === undefined) return void states.push(['none', '']);
+        const { dtype } = z.object({ dtype: z.string() }).parse(JSON.parse(json));
+        const loaded = await fromPretrained(place, { dtype: 'auto' });
+        states.push([dtype, loaded.parameters()[0]?.dtype ?? '']);
+      };
+      const made = new LlamaForCausalLM(small);
+      await savePretrained(made, watched(place, look), { ...second, dtype: 'bf16' });
+      const kinds = new Set(states.map((state) => state.join()));
+      expect([...kinds].toSorted()).toEqual(['bfloat16,bf16', 'float32,f32', 'none,']);
+    },
+  );
+
+  it.each(switches)(
+    'stays as it was if a save fails: $from, then $to',
+    async ({ from, to, first, second }) => {
+      const place = `s3://training/models/failed-${from}-${to}`.replace(' ', '-');
+      await savePretrained(new LlamaForCausalLM(small), place, first);
+      const state = async (): Promise<readonly unknown[]> => {
+        const entries = await s3Folder(place).list('');
+        return [await sumAt(place), entries.map(({ name, byteLength }) => [name, byteLength])];
+      };
+      const before = await state();
+      const folder = s3Folder(place);
+      const broken: WritableFolder = {
+        ...folder,
+        write: async (name, chunks) => {
+          if (!/(model|2-of-\d+)\.safetensors$/.test(name)) return folder.write(name, chunks);
+          for await (const _ of chunks);
+          throw new Error('the store is full');
+        },
+      };
+      const made = new LlamaForCausalLM(small);
+      await expect(savePretrained(made, broken, { ...second, dtype: 'bf16' })).rejects.toThrow(
+        'the store is full',
+      );
+      expect(await state()).toEqual(before);
+      // What the ranks cannot bring together does not come into being, either.
+      const { weight } = made.model.norm;
+      noGrad(() => weight.assign(weight.mul(70_000)));
+      await expect(savePretrained(made, place, { ...second, dtype: 'f16' })).rejects.toThrow(
+        "to save 'model.norm.weight' as f16",
+      );
+      expect(await state()).toEqual(before);
+    },
+  );
+
   it(
     'is loaded by two ranks that together read its bytes once, trained, and saved as by one rank',
     { timeout: 240_000 },
@@ -149,6 +285,54 @@ describe('checkpoints in a bucket', () => {
       }
     },
   );
+});
+
+describe('single files in a bucket', () => {
+  it('have tensors and states, as files of the disk', async () => {
+    const layer = new nn.Linear(3, 2);
+    const optimizer = new optim.AdamW(layer.parameters());
+    const place = 's3://training/files/layer.safetensors';
+    const tensors = await layer.stateDict();
+    await checkpoints.saveTensorFile(place, tensors);
+    expect(await checkpoints.loadTensorFile(place)).toEqual(tensors);
+    const path = join(folder, 'layer.safetensors');
+    await checkpoints.saveTensorFile(path, tensors);
+    const bytes = await contentsOf('files/layer.safetensors');
+    expect(Buffer.compare(bytes, await readFile(path))).toBe(0);
+    const state = 's3://training/files/optimizer.safetensors';
+    layer
+      .forward(ones([1, 3]))
+      .sum()
+      .backward();
+    await optimizer.step();
+    await checkpoints.saveStateFile(state, optimizer);
+    const other = new optim.AdamW(layer.parameters());
+    await checkpoints.loadStateFile(state, other);
+    expect(await other.stateDict()).toEqual(await optimizer.stateDict());
+    await expect(checkpoints.loadTensorFile('s3://training/files/none')).rejects.toThrow(
+      CheckpointError,
+    );
+    await expect(
+      checkpoints.saveTensorFile('https://localhost/layer.safetensors', tensors),
+    ).rejects.toThrow('a place that can only be read');
+  });
+
+  it('have models of ONNX, and weights beside them', async () => {
+    const layer = new nn.Linear(3, 2).eval();
+    for (const externalData of [false, true]) {
+      const path = join(folder, 'layer.onnx');
+      const place = 's3://training/files/layer.onnx';
+      await saveOnnx(path, layer, [ones([1, 3])], { externalData });
+      await saveOnnx(place, layer, [ones([1, 3])], { externalData });
+      for (const ending of externalData ? ['', '.data'] : ['']) {
+        const bytes = await contentsOf(`files/layer.onnx${ending}`);
+        expect(Buffer.compare(bytes, await readFile(`${path}${ending}`))).toBe(0);
+      }
+    }
+    await expect(saveOnnx('https://localhost/layer.onnx', layer, [ones([1, 3])])).rejects.toThrow(
+      'a place that can only be read',
+    );
+  });
 });
 
 describe('an adapter, a tokenizer and data sets in a bucket', () => {

@@ -4,9 +4,10 @@ Run from the repository root, with scikit-learn 1.9:
 
     python tools/golden-metrics.py
 
-It rewrites packages/data/test/golden/metrics.json: for two and four classes, scores [rows, classes] and labels [rows], and
-the accuracy, F1 of each average, and, for two classes, the area under the curve of the second score. Scores are rounded,
-so that many are equal. The third class of four never occurs.
+It rewrites packages/data/test/golden/metrics.json: for two, four and five classes, scores [rows, classes] and labels [rows],
+and the accuracy, F1 of each average, and, for two classes, the area under the curve of the second score. Scores are
+rounded, so that many are equal. The third class has no labels beyond two classes. Of four classes, it is not predicted
+either; of five, it is, and the last one has labels and is never predicted.
 """
 
 import json
@@ -25,6 +26,8 @@ def case(rows, classes):
     scores = random.normal(size=(rows, classes)) + 0.8 * numpy.eye(classes)[labels]
     if classes == 4:
         scores[:, 2] = -9
+    if classes == 5:
+        scores[:, 4] = -9
     scores = scores.round(1)
     predicted = scores.argmax(1)
     averages = ["macro", "micro"] + (["binary"] if classes == 2 else [])
@@ -39,4 +42,4 @@ def case(rows, classes):
     return result
 
 
-OUTPUT.write_text(json.dumps([case(101, 2), case(101, 4)]) + "\n")
+OUTPUT.write_text(json.dumps([case(101, 2), case(101, 4), case(101, 5)]) + "\n")

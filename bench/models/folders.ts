@@ -5,7 +5,7 @@ import { encodeSafetensorsHeader } from '@shardwise/core/extend';
 import { Generator } from 'shardwise';
 
 /** The sizes of TinyLlama, 1.1 billion parameters. */
-const tinyLlama = {
+export const tinyLlama = {
   vocabSize: 32_000,
   hiddenSize: 2048,
   intermediateSize: 5632,

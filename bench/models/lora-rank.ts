@@ -1,10 +1,17 @@
 import { once } from 'node:events';
 import { parentPort, workerData } from 'node:worker_threads';
-import { elementCount } from '@shardwise/core/extend';
-import { addLora, LlamaForCausalLM, type PretrainedModel } from '@shardwise/models';
+import { constructAs, elementCount } from '@shardwise/core/extend';
+import {
+  addLora,
+  LlamaForCausalLM,
+  type LoraOptions,
+  type ParallelPretrained,
+  type PretrainedModel,
+} from '@shardwise/models';
 import { fromPretrained } from '@shardwise/models/node';
 import { cpu, dist, optim, profiler, setRank, type Tensor } from 'shardwise';
 import { batchOf } from './batches.ts';
+import { tinyLlama } from './folders.ts';
 import type { LoraOfRank, LoraRankData } from './lora-messages.ts';
 
 // This thread is one rank that trains adapters of a frozen model in bf16 under FSDP. It says when it is ready.
@@ -22,19 +29,21 @@ setRank({
 });
 const strategy = dist.fsdp({ mixedPrecision: { computeDtype: 'bf16' } });
 
+const lora = { rank: 8, alpha: 16, targetModules: 'all-linear' } satisfies LoraOptions;
+
+const planned = plannedBytes();
 // A small model is trained first, so that libraries are loaded before anything is counted.
-const small = new LlamaForCausalLM({
+const small = llamaOf({
   vocabSize: 64,
   hiddenSize: 64,
   intermediateSize: 64,
   numHiddenLayers: 1,
   numAttentionHeads: 2,
 });
-await small.to('bf16');
-await train(await prepare(small), 1);
+await train(trainingOf(await dist.parallelize(small, strategy)), 1);
 await turn('ready');
 
-const training = await prepare(await fromPretrained(folder, { dtype: 'bf16' }));
+const training = trainingOf(await fromPretrained(folder, { dtype: 'bf16', lora, strategy }));
 await train(training, STEPS.warmUp);
 globalThis.gc?.();
 await turn('warm');
@@ -53,7 +62,7 @@ if (gradientBytes > trainedBytes || optimizerBytes > 2 * trainedBytes) {
   throw new Error(`${gradientBytes} and ${optimizerBytes} bytes beside ${trainedBytes} that train`);
 }
 const result: LoraOfRank = {
-  ...training.planned,
+  ...planned,
   ...steps,
   parameterBytes,
   trainedBytes,
@@ -64,8 +73,17 @@ const result: LoraOfRank = {
 parentPort?.postMessage(result);
 group.close();
 
-async function prepare(model: PretrainedModel) {
-  addLora(model, { rank: 8, alpha: 16, targetModules: 'all-linear' });
+/** A model without values that were read, with adapters. */
+function llamaOf(config: ConstructorParameters<typeof LlamaForCausalLM>[0]): PretrainedModel {
+  const model = constructAs('bf16', { keeps: 'nothing' }, () => {
+    return new LlamaForCausalLM(config, { initialValues: 'zeros' });
+  });
+  return addLora(model, lora);
+}
+
+/** What training takes by the formula: states, activations, and the largest unit, which is whole for a time. */
+function plannedBytes(): Pick<LoraOfRank, 'statesBytes' | 'activationBytes' | 'unitBytes'> {
+  const model = llamaOf(tinyLlama);
   const plan = dist.planFor(model, strategy);
   const units = Map.groupBy(plan.parameters, ({ name }) => dist.byLayer(name));
   const unitBytes = [...units.values()].map((unit) =>
@@ -75,14 +93,17 @@ async function prepare(model: PretrainedModel) {
     lossOf(model, (ids, labels) => model.forward(ids, { labels }), 0),
   );
   const { statesBytes } = dist.planMemory(plan);
-  const parallel = await dist.parallelize(model, strategy);
+  return { statesBytes, activationBytes, unitBytes: Math.max(...unitBytes) };
+}
+
+function trainingOf(parallel: ParallelPretrained) {
+  const { module: model } = parallel;
   const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
   return {
     model,
     trained,
     frozen: model.parameters().filter(({ requiresGrad }) => !requiresGrad),
     optimizer: new optim.AdamW(trained, { lr: 1e-4 }),
-    planned: { statesBytes, activationBytes, unitBytes: Math.max(...unitBytes) },
     loss: (step: number) => lossOf(model, (ids, labels) => parallel.forward(ids, { labels }), step),
   };
 }
@@ -99,7 +120,7 @@ function lossOf(
 }
 
 async function train(
-  { optimizer, loss: lossAt }: Awaited<ReturnType<typeof prepare>>,
+  { optimizer, loss: lossAt }: ReturnType<typeof trainingOf>,
   count: number,
 ): Promise<Pick<LoraOfRank, 'ms' | 'losses'>> {
   const result = { ms: Array<number>(), losses: Array<number>() };

@@ -11,7 +11,13 @@ import { join } from 'node:path';
 import { readTextFiles } from '@shardwise/core/node';
 import { conversationSample, padCollate, tensorsOf, type TokenRows } from '@shardwise/data';
 import { loadTokenizer } from '@shardwise/data/node';
-import { addLora, generate, type LoraOptions, quantizeModel } from '@shardwise/models';
+import {
+  addLora,
+  generate,
+  type LoraOptions,
+  type ParallelPretrained,
+  quantizeModel,
+} from '@shardwise/models';
 import { fromPretrained, saveAdapter } from '@shardwise/models/node';
 import { ConfigError, data, DataError, dist, init, manualSeed, optim } from 'shardwise';
 import { type Instruction, readInstructions, tasksAboutWords } from './instructions.ts';
@@ -46,22 +52,18 @@ if (padTokenId === undefined) {
   });
 }
 
-const model = await fromPretrained(folder, { dtype: options.bits === '16' ? 'bf16' : 'f32' });
-if (options.bits === '8') await quantizeModel(model, { bits: 8 });
-if (options.bits === '4') await quantizeModel(model, { bits: 4 });
 const targetModules: LoraOptions['targetModules'] =
   options.target.length === 0 ? 'all-linear' : options.target;
-addLora(model, {
+const lora: LoraOptions = {
   rank: options['adapter-rank'],
   alpha: options['adapter-alpha'],
   dropout: options.dropout,
   targetModules,
-});
-const parallel = await dist.parallelize(
-  model,
-  dist.fsdp({ mixedPrecision: { computeDtype: 'bf16' } }),
-);
-const trained = parallel.module.parameters().filter(({ requiresGrad }) => requiresGrad);
+};
+const strategy = dist.fsdp({ mixedPrecision: { computeDtype: 'bf16' } });
+const parallel = await parallelModel();
+const model = parallel.module;
+const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
 const optimizer = new optim.AdamW(trained, { lr: options['learning-rate'], weightDecay: 0 });
 
 const length = options['max-length'];
@@ -134,9 +136,21 @@ while (step < options.steps && !stopped) {
 }
 await printAnswers('after');
 const adapter = join(context.runDirectory, 'adapter');
-await saveAdapter(parallel.module, adapter, { baseModelNameOrPath: folder });
+await saveAdapter(model, adapter, { baseModelNameOrPath: folder });
 if (rank === 0) console.log(`the adapter, as PEFT opens it: ${adapter}`);
 await context.close();
+
+/** Loads the model and gives it adapters. Weights that are to be quantized are read whole by each rank first. */
+async function parallelModel(): Promise<ParallelPretrained> {
+  const { bits } = options;
+  if (bits === '16' || bits === '32') {
+    const dtype = bits === '16' ? 'bf16' : 'f32';
+    return fromPretrained(folder, { dtype, lora, strategy });
+  }
+  const whole = await fromPretrained(folder);
+  await quantizeModel(whole, { bits: bits === '4' ? 4 : 8 });
+  return dist.parallelize(addLora(whole, lora), strategy);
+}
 
 function sampleOf({ instruction, output }: Instruction): TokenRows {
   return conversationSample(tokenizer, [

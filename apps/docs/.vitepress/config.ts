@@ -8,6 +8,7 @@ import { writeMarkdownCopies } from './markdown-copies.ts';
 import { referenceSidebar } from './reference-sidebar.ts';
 import { search } from './search.ts';
 import { sections } from './sections.ts';
+import { tokenClasses } from './token-classes.ts';
 
 const pages = join(import.meta.dirname, '..', 'pages');
 
@@ -32,6 +33,7 @@ const reference: DefaultTheme.SidebarItem[] = [
     items: [
       { text: 'Where to look', link: '/reference/' },
       { text: 'All names', link: '/reference/names' },
+      { text: 'All types', link: '/reference/types' },
       { text: 'Errors', link: '/reference/generated/errors' },
       { text: 'Command line', link: '/reference/generated/command-line' },
       { text: 'Environment variables', link: '/reference/environment' },
@@ -108,6 +110,7 @@ export default defineConfig({
   },
   markdown: {
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+    codeTransformers: [tokenClasses],
     config: accessibleMarkup,
   },
   // The packages are imported as sources, so that pages need no build of them.

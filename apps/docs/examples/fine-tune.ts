@@ -3,7 +3,7 @@ import { dist, init, manualSeed, optim, tensor } from 'shardwise';
 
 const context = await init();
 manualSeed(1);
-// With a folder of your own: await fromPretrained('SmolLM2-135M') of @shardwise/models/node.
+// With a folder of your own, fromPretrained(folder, { lora: { … }, strategy: dist.fsdp() }) does all three.
 const model = new LlamaForCausalLM({
   vocabSize: 32,
   hiddenSize: 64,

@@ -31,6 +31,13 @@ describe('the built site', () => {
     expect(long).toEqual([]);
   });
 
+  test('has colours of code as classes, which are shorter than styles', () => {
+    const paths = globSync('**/*.html', { cwd: built });
+    const isStyled = (path: string): boolean =>
+      readFileSync(join(built, path), 'utf8').includes('<span style="--shiki-light');
+    expect(paths.filter(isStyled)).toEqual([]);
+  });
+
   test('tells its host to isolate pages, and has a service worker that sends the same headers', () => {
     const headers = readFileSync(join(built, '_headers'), 'utf8');
     const worker = readFileSync(join(built, 'isolate.js'), 'utf8');

@@ -9,6 +9,7 @@ import {
   init,
   manualSeed,
   nn,
+  noGrad,
   ones,
   optim,
   type RankContext,
@@ -239,6 +240,20 @@ describe('checkpoints of an engine', () => {
         ['bias', 'bf16', [1]],
         ['weight', 'bf16', [1, 2]],
       ],
+    );
+  });
+
+  it('are not written in f16 if one of them would be infinite', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'compat-'));
+    const model = linear();
+    const { engine } = await deepspeed.initialize({
+      model,
+      config: { ...config, fp16: { enabled: true, initial_scale_power: 4 } },
+      context,
+    });
+    noGrad(() => model.weight.assign(model.weight.mul(0).add(70_000)));
+    await expect(engine.save16bitModel(folder)).rejects.toThrow(
+      /save16bitModel with 'weight' in f16.*infinite/s,
     );
   });
 });

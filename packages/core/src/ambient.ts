@@ -1,16 +1,17 @@
 import type { CallSite } from './graph/call-site.ts';
 import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
 import type { GraphObserver } from './graph/graph-observer.ts';
-import type { Node, Region } from './graph/node.ts';
+import type { HostValue, Node, Region } from './graph/node.ts';
 import type { AxisSettings } from './graph/noted-settings.ts';
 import type { KeepPart } from './nn/parameter/initial-part.ts';
 import type { ParameterFormat } from './nn/parameter/parameter-format.ts';
 import type { RandomStreams } from './random/random-streams.ts';
 import type { PendingWork, UpdateGroup } from './realize/pending/pending-work.ts';
 import type { Session } from './realize/session.ts';
-import type { HalfDType } from './spec/dtype.ts';
+import type { DType, HalfDType, Shape } from './spec/dtype.ts';
 import { ConfigError, describeValue } from './spec/errors.ts';
 import type { CallIdentity, ProcessGroup } from './spec/process-group.ts';
+import type { ModelSpec, Plan, Strategy } from './spec/strategy.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 // The ambient state of a rank, which code reads without being given it. A rank is a thread, so it has its own modules.
@@ -94,6 +95,14 @@ export function inScope<R>(name: string, other: Scope, body: () => R): R {
   }
 }
 
+/** What a program that is compared with another one does in its own way. */
+export interface Overrides {
+  /** Makes the node of a tensor that the program makes of data. */
+  readonly makeLeaf: (shape: Shape, dtype: DType, value: HostValue) => Node;
+  /** Makes the plan of a strategy for a model. */
+  readonly makePlan: (model: ModelSpec, strategy: Strategy) => Plan;
+}
+
 /** Called with true if the backward pass visited every leaf, and with false if it failed before. */
 export type AfterBackward = (completed: boolean) => void;
 
@@ -144,6 +153,8 @@ export interface RankState {
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
   /** Null if nothing observes the graph. */
   observer: GraphObserver | null;
+  /** What a program that is compared with another one does in its own way. Absent in any other program. */
+  overrides?: Overrides;
   /** The performance.now() time at which the device ended the work that was recorded last. */
   deviceIdleFrom: number;
 }

@@ -100,7 +100,7 @@ export { dropWork, takingWork } from './realize/pending/pending.ts';
 export { ReversibleUpdate } from './realize/pending/reversible-update.ts';
 export { traceProgram, type TracedProgram } from './realize/values/traced-program.ts';
 export type { PendingWork } from './realize/pending/pending-work.ts';
-export { synchronously } from './ambient.ts';
+export { rankState, synchronously } from './ambient.ts';
 export {
   dropReduction,
   keepAverage,

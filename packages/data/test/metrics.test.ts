@@ -48,6 +48,14 @@ describe.each([1, 3])('metrics on %i ranks', (size) => {
     }
   });
 
+  it('have an F1 of 0, which is a number, if no row has a label', () => {
+    for (const { values } of ranks) {
+      for (const average of ['macro', 'micro', 'binary']) {
+        expect(values[`${average} without labels`]).toEqual([0]);
+      }
+    }
+  });
+
   it('have the same bits on every rank', () => {
     for (const { values } of ranks) expect(values).toEqual(ranks[0]?.values);
   });

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
@@ -91,6 +91,41 @@ it.each(['f32', 'bf16', 'f16'] as const)(
   },
 );
 
+it('is refused, with the name of the tensor, where a number of the model would be infinite in f16', async () => {
+  const model = models.llama();
+  const name = 'model.norm.weight';
+  const { norm } = model.model;
+  noGrad(() => norm.weight.assign(norm.weight.mul(70_000)));
+  const other = await mkdtemp(join(folder, 'half-'));
+  await expect(savePretrained(model, other, { dtype: 'f16' })).rejects.toThrow(
+    `to save '${name}' as f16`,
+  );
+  expect(await readdir(other)).toEqual([]);
+  await savePretrained(model, folder);
+  await expect(fromPretrained(folder, { dtype: 'f16' })).rejects.toThrow(
+    new RegExp(`to load '${name}' of .* as f16.*numbers in f32 that f16 has not`),
+  );
+  // The largest numbers of f16, and infinity itself, are kept.
+  for (const value of [65_504, 65_519, Infinity]) {
+    noGrad(() => norm.weight.assign(norm.weight.mul(0).add(value)));
+    await savePretrained(model, folder);
+    const loaded = await fromPretrained(folder, { dtype: 'f16' });
+    const { [name]: array } = await loaded.stateDict();
+    const kept = value === Infinity ? 0x7c00 : 0x7bff;
+    expect(array?.bytes).toEqual(new Uint8Array(new Uint16Array(8).fill(kept).buffer));
+  }
+});
+
+it('is refused where a number would be infinite in bf16', async () => {
+  const model = models.llama();
+  const { norm } = model.model;
+  noGrad(() => norm.weight.assign(norm.weight.mul(3.4e38)));
+  await savePretrained(model, folder);
+  await expect(fromPretrained(folder, { dtype: 'bf16' })).rejects.toThrow(
+    'numbers in f32 that bf16 has not',
+  );
+});
+
 it('leaves buffers in f32, and the model computes', async () => {
   const model = models.resnet();
   await savePretrained(model, folder);
@@ -153,6 +188,8 @@ function bytesInUse(): number {
   setFlagsFromString('--expose-gc');
   const collect: unknown = runInNewContext('gc');
   if (typeof collect !== 'function') throw new TypeError();
+  // A collection frees arrays on a thread, for which the next one waits.
+  collect();
   collect();
   return process.memoryUsage().arrayBuffers;
 }

@@ -60,6 +60,7 @@ describe.each(Object.keys(adapters))('%s in the Conv1D layers of GPT-2', (adapte
     onBoth((found, expected) => {
       expectClose(found.mergedLogits, expected.logits, 'merged logits');
       expect(Object.keys(expected.merged)).toContain('transformer.h.1.attn.c_attn.weight');
+      expect(Object.keys(expected.merged).filter((name) => name.includes('lora_'))).toEqual([]);
       expectSameTensors(found.merged, expected.merged);
     });
   });

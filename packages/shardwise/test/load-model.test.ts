@@ -348,6 +348,18 @@ describe('exportModel', () => {
     );
   });
 
+  it('refuses a dtype in which a number would be infinite, and writes nothing', async () => {
+    const bytes = new Uint8Array(Float32Array.of(1, -70_000).buffer);
+    const model: HostArrays = { weight: { dtype: 'f32', shape: [2], bytes } };
+    await saveCheckpoint(directory, { step: 1, model });
+    const path = join(directory, 'model.safetensors');
+    await expect(exportModel(directory, path, { dtype: 'f16' })).rejects.toThrow(
+      /to export 'weight' as f16.*numbers in f32 that would be infinite/s,
+    );
+    await expect(readFile(path)).rejects.toThrow('ENOENT');
+    await exportModel(directory, path, { dtype: 'bf16' });
+  });
+
   it('leaves nothing where it cannot write or the checkpoint is damaged', async () => {
     const folder = await saveCheckpoint(directory, { step: 1, model: new nn.Linear(3, 2) });
     await expect(exportModel(folder, join(directory, 'absent', 'm'))).rejects.toThrow(

@@ -83,7 +83,7 @@ export {
 export { GPipe, type GPipeOptions, type GPipeWithLoss } from './apply/pipe.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
 export { PipelineRunner } from './apply/stepped-pipeline.ts';
-export { parallelize, planFor } from './apply/parallelize.ts';
+export { parallelize, planFor, planOf } from './apply/parallelize.ts';
 export {
   ZeroRedundancyOptimizer,
   type OptimizerClass,
@@ -151,6 +151,7 @@ export { expertParallel, type ExpertParallelOptions } from './expert-parallel/ex
 export { LayerParameter, type LayerParameterOptions } from './parameters/layer-parameter.ts';
 export { evenSharding, type EvenShardingRequest } from './tensor-parallel/even-sharding.ts';
 export { activationCollectives } from './tensor-parallel/activation-collectives.ts';
+export { forEachTensor, mapTensors } from './modules/map-tensors.ts';
 export { wrapMethod } from './tensor-parallel/wrap-method.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { collectivesOfMove, moveOver } from './layout/moves.ts';

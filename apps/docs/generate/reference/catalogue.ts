@@ -97,6 +97,7 @@ export class Catalogue {
   readonly pages: readonly Page[];
   readonly #homes = new Map<string, string>();
   readonly #classes = new Map<string, Entry>();
+  readonly #values = new Set<string>();
 
   constructor(groups: readonly Group[]) {
     const doors = Map.groupBy(
@@ -120,6 +121,7 @@ export class Catalogue {
     });
     for (const { entry } of drafts) {
       if (entry.kind === 'class') this.#classes.set(entry.name, entry);
+      if (entry.kind !== 'interface' && entry.kind !== 'type') this.#values.add(entry.name);
     }
     const topics = new Map(drafts.map(({ topic }) => [topic.slug, topic]));
     const pages: Page[] = [];
@@ -159,8 +161,11 @@ export class Catalogue {
       .map(({ name }) => name);
   }
 
-  get names(): ReadonlyMap<string, string> {
-    return this.#homes;
+  /** The page and the anchor of each name that is only a type, or of each other one. */
+  namesOf(kind: 'types' | 'values'): ReadonlyMap<string, string> {
+    return new Map(
+      [...this.#homes].filter(([name]) => this.#values.has(name) === (kind === 'values')),
+    );
   }
 
   /** The members of a class that it does not have from another exported class. */

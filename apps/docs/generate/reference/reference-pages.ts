@@ -10,7 +10,16 @@ export function referencePages(groups: readonly Group[]): readonly GeneratedPage
   return [
     ...catalogue.pages.map((page) => topicPage(page, catalogue, text)),
     indexPage(catalogue.pages),
-    namesPage(catalogue.names),
+    namesPage(catalogue.namesOf('values'), {
+      path: 'reference/names.md',
+      title: 'All names',
+      about: 'The functions, classes and values that the packages export.',
+    }),
+    namesPage(catalogue.namesOf('types'), {
+      path: 'reference/types.md',
+      title: 'All types',
+      about: 'The interfaces and types that the packages export.',
+    }),
   ];
 }
 
@@ -106,7 +115,8 @@ function importsOf(items: readonly Item[], hasMethods: boolean): string {
 
 /** Pages of the reference that are not about exports. */
 const lookups = [
-  ['./names.md', 'All names', 'Every name that the packages export.'],
+  ['./names.md', 'All names', 'Every function, class and value that the packages export.'],
+  ['./types.md', 'All types', 'Every interface and type that the packages export.'],
   ['./generated/errors.md', 'Errors', 'Error codes, with causes and remedies.'],
   ['./generated/command-line.md', 'Command line', 'The options of `shardwise run` and others.'],
   ['./environment.md', 'Environment variables', 'Variables that programs and launchers read.'],
@@ -138,7 +148,10 @@ function indexPage(pages: readonly Page[]): GeneratedPage {
   };
 }
 
-function namesPage(names: ReadonlyMap<string, string>): GeneratedPage {
+function namesPage(
+  names: ReadonlyMap<string, string>,
+  page: Pick<GeneratedPage, 'path' | 'title' | 'about'>,
+): GeneratedPage {
   const letters = Map.groupBy(
     [...names].toSorted(([a], [b]) => a.localeCompare(b)),
     ([name]) => name.charAt(0).toUpperCase(),
@@ -148,11 +161,7 @@ function namesPage(names: ReadonlyMap<string, string>): GeneratedPage {
       `## ${letter}\n\n${each.map(([name, home]) => `[${name}](./${pathOf(home)})`).join(' · ')}`,
   );
   return {
-    path: 'reference/names.md',
-    title: 'All names',
-    about: 'Every name that the packages export.',
-    text: ['# All names', `The ${names.size} names that the packages export.`, ...text].join(
-      '\n\n',
-    ),
+    ...page,
+    text: [`# ${page.title}`, `${page.about} They are ${names.size}.`, ...text].join('\n\n'),
   };
 }

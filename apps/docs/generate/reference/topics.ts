@@ -1,4 +1,5 @@
 import type { Section } from './topic.ts';
+import { topicsOfAuthors } from './topics-of-authors.ts';
 import { topicsOfRanks } from './topics-of-ranks.ts';
 import { topicsOfTraining } from './topics-of-training.ts';
 
@@ -6,7 +7,11 @@ import { topicsOfTraining } from './topics-of-training.ts';
  * What a reader looks for, in the order of the index. The first topic whose `from` fits a source gets its exports. Where
  * none fits, pages follow the groups of the entry points and the folders of the packages.
  */
-export const sections: readonly Section[] = [...topicsOfTraining, ...topicsOfRanks];
+export const sections: readonly Section[] = [
+  ...topicsOfTraining,
+  ...topicsOfRanks,
+  ...topicsOfAuthors,
+];
 
 const slugs = sections.flatMap(({ topics }) => topics.map(({ slug }) => slug));
 const isBelow = (slug: string, other: string): boolean => slug.startsWith(`${other}/`);

@@ -75,9 +75,9 @@ export function pathsOf(pages: 'written' | 'generated'): string[] {
  * of thousands.
  */
 function thinCode(): void {
-  const seen = new Set<string | null>();
+  const seen = new Set<string>();
   for (const word of document.querySelectorAll('.shiki .line span')) {
-    const colours = word.getAttribute('style');
+    const colours = `${word.getAttribute('style')} ${word.className}`;
     if (seen.has(colours)) word.replaceWith(word.textContent);
     seen.add(colours);
   }

@@ -3,13 +3,10 @@ import {
   checkOptions,
   concat,
   describeValue,
-  dtypes,
-  type HostArray,
   type Module,
   noGrad,
   option,
   type OptionRules,
-  roundArray,
   Tensor,
 } from '@shardwise/core/extend';
 import {
@@ -26,6 +23,7 @@ import { z } from 'zod';
 import type { Values } from '../config/key-table.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { EngineOptimizer } from './optimizers.ts';
+import { roundedStates } from './rounded-states.ts';
 import type { Settings } from './settings.ts';
 
 /** The parts of a rank's context that an engine needs. */
@@ -379,11 +377,7 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
     const path = join(directory, fileName);
     const states = await this.module.stateDict();
     if (context.rank === 0) {
-      const entries = Object.entries(states).map(([name, array]): [string, HostArray] => [
-        name,
-        dtypes[array.dtype].kind === 'float' ? (roundArray(array, dtype) ?? array) : array,
-      ]);
-      await checkpoints.saveTensorFile(path, Object.fromEntries(entries));
+      await checkpoints.saveTensorFile(path, roundedStates(states, dtype));
     }
     return path;
   }

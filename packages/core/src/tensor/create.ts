@@ -2,6 +2,7 @@ import { requireSizes } from '../graph/infer-checks.ts';
 import { constant } from '../graph/build/leaf.ts';
 import { concat as concatNodes } from '../graph/build/movement.ts';
 import { inputNode } from '../graph/create-node.ts';
+import { rankState } from '../ambient.ts';
 import { requireDTypeName } from '../dtype-name.ts';
 import { elementCount, formatShape, normalizeDim, sameShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';
@@ -106,7 +107,8 @@ export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
       { shape, elements: data.length },
     );
   }
-  return new Tensor(inputNode(shape, dtype, { kind: 'host', bytes: toBytes(data) }));
+  const make = rankState.overrides?.makeLeaf ?? inputNode;
+  return new Tensor(make(shape, dtype, { kind: 'host', bytes: toBytes(data) }));
 }
 
 /** A tensor with the values of an array of a dataset or a batch. Shape: -> array.shape. */

@@ -10,7 +10,7 @@ import {
   type TokenRows,
 } from '@shardwise/data';
 import { fileBytes, loadTokenizer } from '@shardwise/data/node';
-import { addLora, generate } from '@shardwise/models';
+import { generate } from '@shardwise/models';
 import { fromPretrained, saveAdapter } from '@shardwise/models/node';
 import { data, dist, init, manualSeed, optim } from 'shardwise';
 import { pretrain } from './pretrain.ts';
@@ -51,9 +51,11 @@ if (padTokenId === undefined) {
   throw new Error(`The tokenizer of ${folder} has no pad_token: name one in tokenizer_config.json`);
 }
 
-const model = await fromPretrained(folder);
-addLora(model, { targetModules: 'all-linear', rank: 16, alpha: 32 }); // freezes all other weights
-const parallel = await dist.parallelize(model, dist.fsdp()); // Each rank keeps a part of the weights.
+const parallel = await fromPretrained(folder, {
+  lora: { targetModules: 'all-linear', rank: 16, alpha: 32 }, // freezes all other weights
+  strategy: dist.fsdp(), // Each rank reads and keeps a part of the weights.
+});
+const model = parallel.module;
 const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
 const optimizer = new optim.AdamW(trained, { lr, weightDecay: 0 });
 const schedule = new optim.LearningRateScheduler(optimizer, optim.cosineSchedule(steps, 0.1));

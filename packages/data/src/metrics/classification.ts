@@ -47,8 +47,8 @@ export interface F1ScoreOptions extends MetricOptions {
   /** The number of classes. */
   readonly classes: number;
   /**
-   * `binary`: of the class 1. `macro`: the mean over the classes that occur. `micro`: of the counts of all classes
-   * together. Default: binary for two classes, or macro.
+   * `binary`: of the class 1. `macro`: the mean over the classes that are labels or predictions. `micro`: of the counts of
+   * all classes together. Default: binary for two classes, or macro.
    */
   readonly average?: 'binary' | 'macro' | 'micro';
 }
@@ -59,7 +59,11 @@ const f1Rules: OptionRules<F1ScoreOptions> = {
   average: option.oneOf('binary', 'macro', 'micro'),
 };
 
-/** The harmonic mean of precision and recall: `sklearn.metrics.f1_score`, where 0 / 0 is 0. */
+/**
+ * The harmonic mean of precision and recall: `sklearn.metrics.f1_score` with its defaults. A class that is predicted and
+ * has no labels has the score 0, as one that has labels and is never predicted. A class without both is not in the macro
+ * mean.
+ */
 export class F1Score extends Metric {
   readonly #classes: number;
   readonly #average: 'binary' | 'macro' | 'micro';
@@ -93,6 +97,7 @@ export class F1Score extends Metric {
     }
   }
 
+  /** 0 if there are no labels. */
   override async compute(): Promise<number> {
     const counts = await this.sum([...this.#counts]);
     const classes = Array.from({ length: this.#classes }, (_, index) => {
@@ -109,7 +114,7 @@ export class F1Score extends Metric {
       });
     }
     const occurring = classes.filter(({ found }) => found > 0);
-    return occurring.reduce((sum, each) => sum + score(each), 0) / occurring.length;
+    return occurring.reduce((sum, each) => sum + score(each), 0) / Math.max(1, occurring.length);
   }
 
   protected override clear(): void {

@@ -63,6 +63,11 @@ export async function main(context: RankContext): Promise<Outcomes> {
       for (const each of [accuracy, mean, perplexity, area, ...f1]) each.reset();
     }
   }
+  for (const average of ['macro', 'micro', 'binary'] as const) {
+    const metric = new F1Score({ classes: 2, average });
+    await metric.update(data.ndArray(Int32Array.of(0, 1)), data.ndArray(Int32Array.of(-100, -100)));
+    add(`${average} without labels`, await metric.compute());
+  }
   return { values, errors: await errorsOf(rank, size) };
 }
 

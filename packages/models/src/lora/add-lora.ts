@@ -2,13 +2,12 @@ import {
   checkOptions,
   ConfigError,
   defaultGenerator,
-  type Generator,
   type Module,
   requireModule,
 } from '@shardwise/core/extend';
 import { Conv1D } from '../layers/conv1d.ts';
 import { LoraConv1D } from './lora-conv1d.ts';
-import { type AdaptableLayer, rowsOf } from './lora-layer.ts';
+import { type AdaptableLayer, lengthsOf, rowsOf, shapeOfRows } from './lora-layer.ts';
 import { LoraLinear } from './lora-linear.ts';
 import { type LoraOptions, loraRules, type LoraSettings } from './lora-options.ts';
 import { initialParts, type LoraParts } from './lora-parts.ts';
@@ -29,6 +28,21 @@ import { isNamed, targetLayers } from './target-layers.ts';
  * already, and for one that is parallel already.
  */
 export function addLora<M extends Module>(model: M, options: LoraOptions): M {
+  return adapt(model, options, 'measured');
+}
+
+/**
+ * As addLora, in a model whose weights are read afterwards, such as one that is built in parts. Call `measureRows` then,
+ * which finds the initial values that depend on the weights.
+ */
+export function addLoraBeforeWeights<M extends Module>(model: M, options: LoraOptions): M {
+  return adapt(model, options, 'later');
+}
+
+/** When the lengths of rows, with which DoRA begins, are found. */
+type Lengths = 'measured' | 'later';
+
+function adapt<M extends Module>(model: M, options: LoraOptions, lengths: Lengths): M {
   requireModule('addLora', model);
   checkOptions('addLora', options, loraRules);
   const {
@@ -46,7 +60,7 @@ export function addLora<M extends Module>(model: M, options: LoraOptions): M {
   installAdapters(
     model,
     layers.map(([path, layer]) => ({ path, layer, settings })),
-    { generator, modulesToSave },
+    { generator, modulesToSave, lengths },
   );
   return model;
 }
@@ -58,16 +72,21 @@ export interface NewAdapter {
   readonly settings: LoraSettings;
 }
 
+interface Installation extends Required<Pick<LoraOptions, 'generator' | 'modulesToSave'>> {
+  readonly lengths: Lengths;
+}
+
 /** Freezes a model, and replaces layers by ones with adapters. Throws ConfigError before anything changes. */
 export function installAdapters(
   model: Module,
   adapters: readonly NewAdapter[],
-  { generator, modulesToSave }: Required<Pick<LoraOptions, 'generator' | 'modulesToSave'>>,
+  { modulesToSave, ...beginning }: Installation,
 ): void {
   const saved = modulesToSave.flatMap((name) => namedModule(model, name));
   const adapted = new Map<Module, Module>();
-  for (const { path, layer, settings } of adapters) {
-    if (!adapted.has(layer)) adapted.set(layer, adapterOf(path, layer, settings, generator));
+  for (const adapter of adapters) {
+    const { layer } = adapter;
+    if (!adapted.has(layer)) adapted.set(layer, adapterOf(adapter, beginning));
   }
   const base = model.parameters();
   replaceModules(model, adapted);
@@ -76,13 +95,13 @@ export function installAdapters(
 }
 
 function adapterOf(
-  path: string,
-  layer: AdaptableLayer,
-  settings: LoraSettings,
-  generator: Generator,
+  { path, layer, settings }: NewAdapter,
+  { generator, lengths }: Omit<Installation, 'modulesToSave'>,
 ): Module {
-  if (settings.useDora && layer.weight.initialPart !== null) throw partError(path);
-  const parts = initialParts(settings, rowsOf(layer), generator);
+  const measures = settings.useDora && lengths === 'measured';
+  if (measures && layer.weight.initialPart !== null) throw partError(path);
+  const rowLengths = measures ? lengthsOf(rowsOf(layer)) : null;
+  const parts = initialParts(settings, shapeOfRows(layer), generator, rowLengths);
   return withParts(layer, parts).train(layer.training);
 }
 
@@ -123,7 +142,7 @@ function partError(path: string): ConfigError {
     {
       asked: `DoRA in '${path}' inside constructSharded`,
       found: 'a part of its weight only, so the lengths of the rows are not known',
-      todo: 'Build the model without constructSharded, or leave useDora out',
+      todo: 'Give fromPretrained the option lora, build the model without constructSharded, or leave useDora out',
     },
     { path },
   );

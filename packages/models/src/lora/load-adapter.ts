@@ -17,7 +17,7 @@ import {
 import { type AdapterConfig, adapterConfig } from './adapter-config.ts';
 import { type AdapterFiles, filePrefix } from './adapter-files.ts';
 import { installAdapters, type NewAdapter, requireApart } from './add-lora.ts';
-import { isAdaptable, isLoraLayer, rowsOf } from './lora-layer.ts';
+import { isAdaptable, isLoraLayer, shapeOfRows } from './lora-layer.ts';
 import type { LoraSettings } from './lora-options.ts';
 import { isNamed } from './target-layers.ts';
 
@@ -54,7 +54,11 @@ export async function loadAdapter(model: Module, files: AdapterFiles): Promise<v
     requireApart('loadAdapter', model);
     const { modulesToSave } = config;
     // Files replace the initial values, so the rank's generator draws nothing.
-    installAdapters(model, adapters, { generator: new Generator(), modulesToSave });
+    installAdapters(model, adapters, {
+      generator: new Generator(),
+      modulesToSave,
+      lengths: 'later',
+    });
   }
   await model.loadStateDict(tensors, { strict: false });
 }
@@ -147,7 +151,7 @@ function tensorFaults(
 
 /** The names and shapes of an adapter's parameters. */
 function shapesOf({ path, layer, settings }: NewAdapter): (readonly [string, Shape])[] {
-  const [outFeatures = 0, inFeatures = 0] = rowsOf(layer).shape;
+  const [outFeatures = 0, inFeatures = 0] = shapeOfRows(layer);
   const { rank, useDora } = settings;
   return [
     [`${path}.lora_A.weight`, [rank, inFeatures]],

@@ -2,6 +2,7 @@ import {
   allReduce,
   ConfigError,
   functional,
+  isHeldAt,
   Linear,
   type Module,
   type Named,
@@ -10,6 +11,7 @@ import {
   type Parameter,
   reinterpret,
   requireModule,
+  type Shape,
   type Tensor,
   withCoordinateKeys,
 } from '@shardwise/core/extend';
@@ -33,6 +35,18 @@ export function isAdaptable(module: Module): module is AdaptableLayer {
 export function rowsOf(layer: AdaptableLayer): Tensor {
   if (layer instanceof QuantizedLinear) return layer.weightRows();
   return layer instanceof Conv1D ? layer.weight.transpose(0, 1) : layer.weight;
+}
+
+/** The shape of the weight of a layer: [out, in]. */
+export function shapeOfRows(layer: AdaptableLayer): Shape {
+  if (layer instanceof QuantizedLinear) return [layer.outFeatures, layer.inFeatures];
+  const { shape } = layer.weight;
+  return layer instanceof Conv1D ? shape.toReversed() : shape;
+}
+
+/** The lengths of the rows of a weight, without a gradient. Shape: [out, in] -> f32 [out]. */
+export function lengthsOf(rows: Tensor): Tensor {
+  return noGrad(() => rows.to('f32').square().sum(1).sqrt());
 }
 
 /**
@@ -86,6 +100,16 @@ export function loraLayers(asked: string, model: Module): readonly Named<Module 
   );
 }
 
+/** The parameters of the adapter of a layer, without those of the layer itself. */
+export function adapterParameters({
+  loraA,
+  loraB,
+  loraMagnitudeVector,
+}: LoraLayer): readonly Parameter[] {
+  const matrices = [loraA.weight, loraB.weight];
+  return loraMagnitudeVector === null ? matrices : [...matrices, loraMagnitudeVector];
+}
+
 /** The product of a layer with its adapter, without the bias. Shape: x [.., in] -> [.., out]. */
 export function adaptedProduct(layer: LoraLayer, x: Tensor, shared: SharedProduct | null): Tensor {
   if (layer.merged !== null) return layer.baseProduct(x);
@@ -135,6 +159,16 @@ function rowFactors(layer: LoraLayer, magnitude: Parameter, shared: SharedProduc
 /** A value that all ranks have and each uses for its part of a product, so that its gradient is summed. Shape: N -> N. */
 function ofAllRanks(x: Tensor, { axis }: SharedProduct): Tensor {
   return reinterpret(x, axis, 'invariant', 'replicate');
+}
+
+/** Whether this rank has any of a parameter. In a pipeline, only the rank of its stage has it. */
+export function isHeld(parameter: Parameter): boolean {
+  return isHeldAt(parameter.part.layout, ownPlace);
+}
+
+/** Stores what this rank has of a parameter. Shape: values of the whole parameter. */
+export function store(parameter: Parameter, values: Tensor): void {
+  if (isHeld(parameter)) parameter.part.assign(parameter.partOf(values.to(parameter.dtype)));
 }
 
 /** scaling · B A. Shape: -> [out, in]. */

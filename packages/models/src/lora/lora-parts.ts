@@ -1,4 +1,4 @@
-import { type Generator, noGrad, Parameter, type Tensor } from '@shardwise/core/extend';
+import { type Generator, noGrad, Parameter, type Shape, type Tensor } from '@shardwise/core/extend';
 import { LowRankFactor } from './low-rank-factor.ts';
 import type { LoraSettings } from './lora-options.ts';
 
@@ -21,24 +21,26 @@ export function adapterName(field: string): string {
   return stateNames.get(field) ?? field;
 }
 
-/** Makes the parts of an adapter that changes nothing yet: B is zero. Shape: weight [out, in]. */
+/**
+ * Makes the parts of an adapter that changes nothing yet: B is zero. `lengths` are those of the rows of the weight, for
+ * DoRA; with null, `measureRows` finds them later. Shape: weight [out, in], lengths [out].
+ */
 export function initialParts(
   settings: LoraSettings,
-  weight: Tensor,
+  [outFeatures = 0, inFeatures = 0]: Shape,
   generator: Generator,
+  lengths: Tensor | null,
 ): LoraParts {
-  const [outFeatures = 0, inFeatures = 0] = weight.shape;
   return {
     settings,
     loraA: LowRankFactor.drawn(generator, settings.rank, inFeatures),
     loraB: LowRankFactor.ofZeros(outFeatures, settings.rank),
-    loraMagnitudeVector: settings.useDora ? lengthsOf(weight, outFeatures) : null,
+    loraMagnitudeVector: settings.useDora ? magnitudeOf(outFeatures, lengths) : null,
   };
 }
 
-/** The lengths of the rows of a weight. Shape: [out, in] -> [out]. */
-function lengthsOf(weight: Tensor, outFeatures: number): Parameter {
-  const lengths = new Parameter(new Float32Array(outFeatures), [outFeatures]);
-  noGrad(() => lengths.assign(weight.to('f32').square().sum(1).sqrt()));
-  return lengths;
+function magnitudeOf(outFeatures: number, lengths: Tensor | null): Parameter {
+  const magnitude = new Parameter(new Float32Array(outFeatures), [outFeatures]);
+  if (lengths !== null) noGrad(() => magnitude.assign(lengths));
+  return magnitude;
 }

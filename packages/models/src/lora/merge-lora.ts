@@ -1,17 +1,14 @@
 import {
   ConfigError,
   currentSession,
-  isHeldAt,
   type Module,
   type Named,
   noGrad,
-  ownPlace,
   type Parameter,
   requireModule,
-  type Tensor,
 } from '@shardwise/core/extend';
 import { requireApart } from './add-lora.ts';
-import { type LoraLayer, loraLayers, updateOf } from './lora-layer.ts';
+import { isHeld, type LoraLayer, loraLayers, store, updateOf } from './lora-layer.ts';
 import { replaceModules } from '../quantized/replace-modules.ts';
 
 type Change = (layer: LoraLayer, weight: Parameter) => void;
@@ -101,16 +98,6 @@ function mergeable(path: string, { mergeableWeight }: LoraLayer): Parameter {
     },
     { path },
   );
-}
-
-/** Whether this rank has any of a weight. In a pipeline, only the rank of its stage has it. */
-function isHeld(weight: Parameter): boolean {
-  return isHeldAt(weight.part.layout, ownPlace);
-}
-
-/** Stores what this rank has of a weight. Shape: values of the weight. */
-function store(weight: Parameter, values: Tensor): void {
-  if (isHeld(weight)) weight.part.assign(weight.partOf(values.to(weight.dtype)));
 }
 
 /** Throws ConfigError for a weight that occurs outside of its layer, too. */

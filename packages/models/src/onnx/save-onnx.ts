@@ -2,6 +2,7 @@ import { open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { modelParts, type OnnxInitializer } from '@shardwise/backend-cpu/onnx';
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { fileAt, isAddress, writableFolderAt } from '@shardwise/core/node';
 import {
   MAX_BYTES,
   onnxModel,
@@ -27,8 +28,9 @@ const saveRules: OptionRules<SaveOnnxOptions> = { ...onnxRules, externalData: op
 const PAGE_BYTES = 4096;
 
 /**
- * Writes what `exportOnnx` returns to a file. Weights of 2 GiB or more are written to a file beside it, one tensor at a
- * time. The files replace older ones when they are complete. Throws the errors of `exportOnnx`.
+ * Writes what `exportOnnx` returns to a file: that of a path, or of an address such as `s3://bucket/models/small.onnx`.
+ * Weights of 2 GiB or more are written to a file beside it, one tensor at a time. The files replace older ones when they
+ * are complete. Throws the errors of `exportOnnx`, and ConfigError for an address to which nothing can be written.
  */
 export async function saveOnnx<Inputs extends readonly unknown[]>(
   path: string,
@@ -38,48 +40,59 @@ export async function saveOnnx<Inputs extends readonly unknown[]>(
 ): Promise<void> {
   checkOptions('saveOnnx', options, saveRules);
   const { externalData } = options;
+  const write = writerAt(path);
   const { graph, weights, byteLength } = await onnxModel(model, sample, options);
   const isApart = externalData ?? byteLength > MAX_BYTES;
-  const written = isApart ? writeWeights(`${path}.data`, weights) : readWeights(weights);
+  const written = isApart ? placesOf(`${basename(path)}.data`, weights) : readWeights(weights);
   const initializers = [...graph.initializers, ...(await written)];
   const parts = modelParts({ ...graph, initializers });
-  await writeWhole(path, async (append) => {
-    for (const part of parts) await append(part);
+  if (isApart) await write('.data', contentsOf(weights));
+  await write('', parts);
+}
+
+/** The number of bytes after a weight up to the next page. */
+function paddingOf({ byteLength }: OnnxWeight): number {
+  return -byteLength & (PAGE_BYTES - 1);
+}
+
+/** Where weights are in a file beside the model. */
+function placesOf(location: string, weights: readonly OnnxWeight[]): readonly OnnxInitializer[] {
+  let next = 0;
+  return weights.map((weight) => {
+    const { name, type, shape, byteLength } = weight;
+    const offset = next;
+    next += byteLength + paddingOf(weight);
+    return { name, type, shape, external: { location, offset, length: byteLength } };
   });
 }
 
-async function writeWeights(
-  path: string,
-  weights: readonly OnnxWeight[],
-): Promise<readonly OnnxInitializer[]> {
-  const placed: OnnxInitializer[] = [];
-  await writeWhole(path, async (append) => {
-    let offset = 0;
-    for (const { name, type, shape, byteLength, read } of weights) {
-      const external = { location: basename(path), offset, length: byteLength };
-      placed.push({ name, type, shape, external });
-      await append(await read());
-      const padding = -byteLength & (PAGE_BYTES - 1);
-      await append(new Uint8Array(padding));
-      offset += byteLength + padding;
-    }
-  });
-  return placed;
+async function* contentsOf(weights: readonly OnnxWeight[]): AsyncGenerator<Uint8Array> {
+  for (const weight of weights) {
+    yield await weight.read();
+    yield new Uint8Array(paddingOf(weight));
+  }
+}
+
+type Chunks = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/** Returns what writes the files whose names begin with that of a path or of an address. */
+function writerAt(path: string): (ending: string, chunks: Chunks) => Promise<void> {
+  if (!isAddress(path)) return (ending, chunks) => writeWhole(`${path}${ending}`, chunks);
+  const { folder, name } = fileAt(path);
+  const writable = writableFolderAt('to save a model of ONNX', folder);
+  return (ending, chunks) => writable.write(`${name}${ending}`, chunks);
 }
 
 /** Writes a file under another name first. If that fails, an older file stays. */
-async function writeWhole(
-  path: string,
-  write: (append: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
-): Promise<void> {
+async function writeWhole(path: string, chunks: Chunks): Promise<void> {
   const partial = `${path}.partial`;
   const file = await open(partial, 'w');
   try {
-    await write(async (bytes) => {
+    for await (const bytes of chunks) {
       for (let done = 0; done < bytes.byteLength;) {
         done += (await file.write(bytes, done)).bytesWritten;
       }
-    });
+    }
     await file.sync();
     await file.close();
     await rename(partial, path);

@@ -34,13 +34,14 @@ function temporaryPath(path: string, { fileName }: Shard): string {
   return join(path, `${fileName}.unfinished`);
 }
 
-async function createFiles(path: string, shards: readonly Shard[]): Promise<void> {
+async function createFiles(path: string, shards: readonly Shard[]): Promise<string> {
   await mkdir(path, { recursive: true });
   for (const shard of shards) {
     await using file = await open(temporaryPath(path, shard), 'w');
     await writeAt(file, shard.header, 0);
     await file.truncate(shard.byteLength);
   }
+  return '';
 }
 
 /** Writes the chunks of this rank to their places in the files. One tensor's part is in memory at a time. */

@@ -6,6 +6,7 @@ import {
   type DType,
   dtypes,
   elementCount,
+  Generator,
   type ModelFolder,
   option,
   type OptionRules,
@@ -18,6 +19,9 @@ import {
 import { constructSharded, parallelize, type PlannedModel } from '@shardwise/strategies';
 import { z } from 'zod';
 import { architectures } from '../architectures.ts';
+import { addLoraBeforeWeights } from '../lora/add-lora.ts';
+import { type LoraOptions, loraRules } from '../lora/lora-options.ts';
+import { measureRows } from '../lora/measure-rows.ts';
 import { type Architecture, type BuildOptions, modelFromConfig } from '../model/architecture.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 import type { PretrainedModel } from '../model/pretrained-model.ts';
@@ -49,11 +53,17 @@ export interface FromPretrainedOptions
   /**
    * The dtype in which parameters are made and read, at once: the model is never there in f32 before. `'auto'`: the one
    * that most floats of the file have, or f32 if it is f64. Parameters of bf16 and f16 are frozen, because optimizers
-   * update f32: they are for generation, and below adapters (`addLora`). Numbers beyond 65504 are infinite in f16.
+   * update f32: they are for generation, and below adapters (`addLora`). A number that would become infinite, as those beyond 65504 in
+   * f16, is an error.
    * Buffers, such as the statistics of batch norms, stay f32, and so do the angles of rotary positions. With `quantized`,
    * it is the dtype of all that is not in blocks. Default: f32.
    */
   readonly dtype?: 'f32' | 'bf16' | 'f16' | 'auto';
+  /**
+   * Adds adapters as `addLora` does, before weights are read: with a strategy, each rank has only its part of the frozen
+   * weights at any time. Adapters are in f32, beside weights of every `dtype` and with `quantized`. Default: none.
+   */
+  readonly lora?: LoraOptions;
   /** Changes of the config, with the keys of config.json, such as `{ attention_dropout: 0.1 }`. Default: none. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
@@ -73,11 +83,12 @@ export type ParallelPretrained = PlannedModel<
 
 const rules: OptionRules<FromPretrainedOptions> = {
   ...loadPretrainedRules,
-  generator: option.object('a Generator'),
+  generator: option.instanceOf(Generator),
   ignoredKeys: option.listOf(option.nonEmptyText),
   architectures: option.listOf(option.object<Architecture>('an architecture()')),
   quantized: option.flag,
   dtype: option.oneOf('f32', 'bf16', 'f16', 'auto'),
+  lora: option.object('options of addLora'),
   config: option.object('keys of config.json'),
 };
 
@@ -112,32 +123,39 @@ export async function fromPretrained(
     dtype: asked = 'f32',
     generator,
     ignoredKeys,
+    lora,
     quantized = false,
     strategy,
     ...load
   } = { strategy: undefined, ...options };
+  if (lora !== undefined) checkOptions('fromPretrained with lora', lora, loraRules);
   const json = { ...(await readConfig(folder, load.file)), ...config };
   const blocks = quantized ? await openBlocks(folder, load.file) : null;
+  const drawsFrom = generator === undefined ? {} : { generator };
   const make = (initialValues: 'random' | 'zeros'): PretrainedModel => {
     const model = modelFromConfig(json, known, {
       initialValues,
-      ...(generator === undefined ? {} : { generator }),
+      ...drawsFrom,
       ...(ignoredKeys === undefined ? {} : { ignoredKeys }),
     });
     return blocks === null ? model : keepBlocks(model, blocks);
   };
   const { source, isComplete } = await compare(folder, () => make('zeros'), load);
   const dtype = asked === 'auto' ? dtypeOf(source) : asked;
+  const restart = restartOf([generator, lora?.generator]);
   const build = (): PretrainedModel => {
+    restart();
     const model = isComplete
       ? constructAs(dtype, { keeps: 'nothing' }, () => make('zeros'))
       : constructAs(dtype, { keeps: 'values' }, () => make('random'));
     // Optimizers update f32, so strategies refuse others that train.
-    return dtype === 'f32' ? model : model.requiresGrad_(false);
+    if (dtype !== 'f32') model.requiresGrad_(false);
+    return lora === undefined ? model : addLoraBeforeWeights(model, { ...drawsFrom, ...lora });
   };
   if (strategy === undefined) {
     const model = build();
     await loadPretrained(model, folder, load);
+    await measureRows(model);
     return model;
   }
   await requireOneVersion(folder);
@@ -148,7 +166,16 @@ export async function fromPretrained(
     Tensor
   >(model, strategy);
   await loadPretrained(model, folder, load);
+  await measureRows(model);
   return parallel;
+}
+
+/** Returns what sets generators back to their present states, because constructSharded builds a model twice. */
+function restartOf(generators: readonly (Generator | undefined)[]): () => void {
+  const states = generators.map((generator) => generator?.getState());
+  return () => {
+    for (const [index, generator] of generators.entries()) generator?.setState(states[index]);
+  };
 }
 
 /** Opens a file whose blocks a model is to keep. Throws ConfigError for a file of another format. */

@@ -21,18 +21,20 @@ export interface HeldTensors {
 
 /**
  * Returns the tensors of a model, each under its first name, and the chunks that this rank has. Floats become `dtype`,
- * unless it is undefined. Of buffers that each rank has whole, only those of the first rank are written. Throws
- * ConfigError for tensors of which each rank has its own values.
+ * unless it is undefined. Of buffers that each rank has whole, only those of the first rank are written. Tensors of
+ * `leftOut` are not. Throws ConfigError for tensors of which each rank has its own values.
  */
 export function heldTensors(
   model: Module,
   dtype: DType | undefined,
   isFirstRank: boolean,
+  leftOut: ReadonlySet<Tensor>,
 ): HeldTensors {
   const tensors: WrittenTensor[] = [];
   const chunks: HeldChunk[] = [];
   const lastRead = new LastRead();
   for (const { names, tensor } of modelTensors(model)) {
+    if (leftOut.has(tensor)) continue;
     const [name] = names;
     const { part } = tensor;
     const { varyingOver, wholeShape: shape } = part;
@@ -76,7 +78,10 @@ function chunksOfPart(
   });
 }
 
-/** Reads what this rank has of a tensor from the device, and converts it. */
+/**
+ * Reads what this rank has of a tensor from the device, and converts it. Throws ConfigError for a number that the dtype
+ * is too small for.
+ */
 async function bytesOf(name: string, part: Tensor, dtype: DType): Promise<Uint8Array> {
   const { buffer, byteOffset, byteLength } = await part.data();
   const bytes = new Uint8Array(buffer, byteOffset, byteLength);
@@ -85,8 +90,8 @@ async function bytesOf(name: string, part: Tensor, dtype: DType): Promise<Uint8A
   throw new ConfigError(
     {
       asked: `to save '${name}' as ${dtype}`,
-      found: `a tensor of ${part.dtype}`,
-      todo: 'Save it without a dtype',
+      found: `numbers in ${part.dtype} that would be infinite in ${dtype}`,
+      todo: 'Save the model without a dtype, or as f32',
     },
     { name, dtype },
   );

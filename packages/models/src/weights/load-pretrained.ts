@@ -8,8 +8,10 @@ import {
   Module,
   option,
   type OptionRules,
+  type Tensor,
   type TensorSource,
 } from '@shardwise/core/extend';
+import { adapterParameters, isLoraLayer } from '../lora/lora-layer.ts';
 import { namesOfBlocks } from './blocked-model.ts';
 import { isGguf, openWeights } from './find-weights.ts';
 import { ggufSource } from './gguf/gguf-source.ts';
@@ -36,8 +38,8 @@ export type LoadableModel = Module | { readonly module: Module };
 /**
  * Overwrites the parameters and buffers of a model with the weights of a folder, with any strategy: each rank reads only
  * the bytes of its parts. It is a collective for models whose states are sharded. A shared tensor may be in the file
- * under one of its names. The prefix of the base model may be there or not. Before anything changes, it throws a
- * CheckpointError that lists all names that are missing, unexpected or of another shape, except for those that the
+ * under one of its names. The prefix of the base model may be there or not. Adapters of `addLora` keep their values. Before
+ * anything changes, it throws a CheckpointError that lists all names that are missing, unexpected or of another shape, except for those that the
  * options allow. Throws CheckpointError for a damaged file, too.
  */
 export async function loadPretrained(
@@ -46,14 +48,23 @@ export async function loadPretrained(
   options: LoadPretrainedOptions = {},
 ): Promise<LoadReport> {
   checkOptions('loadPretrained', options, loadPretrainedRules);
-  const { file, rename = (name) => name, ...loadOptions } = options;
+  const { file, rename = (name) => name, allowMissing = [], ...loadOptions } = options;
   const module = model instanceof Module ? model : model.module;
   const source = await openWeightsOf(module, folder, file);
   return loadTensors(source, module, {
     rounds: true,
     ...loadOptions,
+    allowMissing: [...allowMissing, ...adapterNames(module)],
     rename: renameFor(source, module, rename),
   });
+}
+
+/** The names of the parameters of adapters, which the folder of a model has not. */
+function adapterNames(model: Module): readonly string[] {
+  const own = new Set<Tensor>(
+    model.namedModules().flatMap(([, each]) => (isLoraLayer(each) ? adapterParameters(each) : [])),
+  );
+  return model.namedParameters().flatMap(([name, parameter]) => (own.has(parameter) ? name : []));
 }
 
 /** Opens the weights of a folder in the form in which a model keeps them: stacked, and in the blocks of the file. */

@@ -3,8 +3,10 @@ import type { Shards } from './shards.ts';
 
 export const INDEX_NAME = 'model.safetensors.index.json';
 export const CONFIG_NAME = 'config.json';
-/** The files of weights that savePretrained writes. */
-export const weightFile: RegExp = /^model(-\d{5}-of-\d{5})?\.safetensors$/;
+/** The name of the weights if they are one file. */
+export const SINGLE_NAME = 'model.safetensors';
+/** The files of weights that savePretrained writes. In a bucket, those of a later save have its version before their numbers. */
+export const weightFile: RegExp = /^model((-[\da-f]{8})?-\d{5}-of-\d{5})?\.safetensors$/;
 
 /** The files of a saved model. `config` is null for a module that has none. */
 export interface ModelFiles extends Shards {
@@ -15,8 +17,11 @@ export interface ModelFiles extends Shards {
 export interface ModelWriter {
   /** What errors call the place. */
   readonly place: string;
-  /** Begins on the first rank, before any rank writes. */
-  prepare(files: ModelFiles): Promise<void>;
+  /**
+   * Begins on the first rank, before any rank writes. Returns a version for the names of the shards, which is empty if
+   * they have their usual names.
+   */
+  prepare(files: ModelFiles): Promise<string>;
   /**
    * Writes `chunks`, of which this rank has the contents among `own`. All ranks call it, and none throws before the calls
    * of the others have ended.

@@ -8,10 +8,12 @@ import {
   option,
   type OptionRules,
   planChunks,
+  type Tensor,
   type WritableFolder,
 } from '@shardwise/core/extend';
 import { isAddress, writableFolderAt } from '@shardwise/core/node';
 import { z } from 'zod';
+import { adapterParameters, isLoraLayer } from '../lora/lora-layer.ts';
 import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import { PretrainedModel } from '../model/pretrained-model.ts';
 import { diskWriter } from './disk-writer.ts';
@@ -26,7 +28,10 @@ import { shardsOf, type WrittenTensor } from './shards.ts';
 export interface SavePretrainedOptions {
   /** The most bytes of a file. A larger tensor has a file of its own. Default: 5 GB, as in Python. */
   readonly maxShardBytes?: number;
-  /** The dtype of all floats in the files. They are rounded to it. Default: each keeps its dtype. */
+  /**
+   * The dtype of all floats in the files. They are rounded to it; a finite number that would become infinite is an error.
+   * Default: each keeps its dtype.
+   */
   readonly dtype?: 'f32' | 'bf16' | 'f16';
 }
 
@@ -68,9 +73,10 @@ const chunkSchema = z.object({
  * config.json. The folder is a path, an address such as `s3://bucket/models/small`, or another folder to which files can be
  * written. It works with any strategy, and is a collective of all ranks of the mesh, which must have the folder in common.
  * Each rank writes parts that it has; no rank collects the model. The files are the same byte for byte, whatever the
- * strategy and the number of ranks are. Weights that were there before are replaced; in a bucket, there is no model while
- * they are. Throws ConfigError for a model with weights in blocks of few bits, and CheckpointError on all ranks if one of
- * them fails.
+ * strategy and the number of ranks are. Weights that were there before are replaced when the new ones are complete; if the
+ * config changes, there is no model in a bucket for that moment. After mergeLora, the weights contain the adapters, and
+ * the files are those of a model without adapters. Throws ConfigError for adapters that are apart and for weights in
+ * blocks of few bits, and CheckpointError on all ranks if one of them fails.
  */
 export async function savePretrained(
   model: LoadableModel,
@@ -86,6 +92,7 @@ export async function savePretrained(
       ? diskWriter(place)
       : folderWriter(writableFolderAt('to save a model', place));
   requireNumbers(module, writer.place);
+  const merged = mergedAdapters(module, writer.place);
   const shared = {
     asked: `to save a model to ${writer.place}`,
     todo: 'See to the cause, and save again',
@@ -93,16 +100,17 @@ export async function savePretrained(
   const rank = rankInMesh();
   let own: HeldTensors = { tensors: [], chunks: [] };
   const held = await onMesh(shared, chunkSchema.array(), async () => {
-    own = unstackTensors(module, heldTensors(module, dtype, rank === 0));
+    own = unstackTensors(module, heldTensors(module, dtype, rank === 0, merged));
     return own.chunks.map(chunkOf);
   });
-  const files = { ...shardsOf(own.tensors, maxShardBytes), config: configOf(module, own.tensors) };
+  const config = configOf(module, own.tensors);
+  let files = { ...shardsOf(own.tensors, maxShardBytes), config };
   const chunks = planChunks(held)[rank] ?? [];
   try {
-    await onMesh(shared, z.null(), async () => {
-      if (rank === 0) await writer.prepare(files);
-      return null;
-    });
+    const [version = ''] = await onMesh(shared, z.string(), async () =>
+      rank === 0 ? writer.prepare(files) : '',
+    );
+    if (version !== '') files = { ...shardsOf(own.tensors, maxShardBytes, version), config };
     await onMesh(shared, z.null(), async () => {
       await writer.write(files, chunks, own.chunks);
       return null;
@@ -129,6 +137,31 @@ function requireNumbers(model: Module, path: string): void {
       todo: 'Save its adapter with saveAdapter, or load the model without quantization',
     },
     { path, module: found[0] },
+  );
+}
+
+/**
+ * Returns the parameters of adapters that are in the weights of their layers. Throws ConfigError for an adapter that is
+ * apart, which other programs would not compute.
+ */
+function mergedAdapters(model: Module, path: string): ReadonlySet<Tensor> {
+  const found = new Set<Tensor>();
+  for (const [name, module] of model.namedModules()) {
+    if (!isLoraLayer(module)) continue;
+    if (module.merged === null) throw apartError(path, name);
+    for (const parameter of adapterParameters(module)) found.add(parameter);
+  }
+  return found;
+}
+
+function apartError(path: string, module: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `to save a model to ${path}`,
+      found: `'${module}', whose adapter is apart from its weight`,
+      todo: 'Call mergeLora before, or save the adapter alone with saveAdapter',
+    },
+    { path, module },
   );
 }
 

@@ -30,9 +30,13 @@ export interface Shards {
 
 /**
  * Spreads tensors over files of at most `maxBytes`, in their order. A tensor that is larger has a file of its own. The
- * names are those of Hugging Face.
+ * names are those of Hugging Face. If there are several files, a version that is not empty is in their names.
  */
-export function shardsOf(tensors: readonly WrittenTensor[], maxBytes: number): Shards {
+export function shardsOf(
+  tensors: readonly WrittenTensor[],
+  maxBytes: number,
+  version = '',
+): Shards {
   const groups: WrittenTensor[][] = [[]];
   let groupBytes = 0;
   for (const tensor of tensors) {
@@ -44,7 +48,9 @@ export function shardsOf(tensors: readonly WrittenTensor[], maxBytes: number): S
     groups.at(-1)?.push(tensor);
     groupBytes += byteLength;
   }
-  const shards = groups.map((group, index) => shardOf(group, nameOf(index, groups.length)));
+  const shards = groups.map((group, index) =>
+    shardOf(group, nameOf(index, groups.length, version)),
+  );
   if (shards.length === 1) return { shards, index: null };
   const totalBytes = tensors.reduce((sum, tensor) => sum + bytesOf(tensor), 0);
   const files = shards.flatMap(({ fileName, byteOffsets }) =>
@@ -71,10 +77,11 @@ function shardOf(tensors: readonly WrittenTensor[], fileName: string): Shard {
   };
 }
 
-function nameOf(index: number, count: number): string {
+function nameOf(index: number, count: number, version: string): string {
   if (count === 1) return 'model.safetensors';
   const five = (value: number): string => String(value).padStart(5, '0');
-  return `model-${five(index + 1)}-of-${five(count)}.safetensors`;
+  const name = version === '' ? 'model' : `model-${version}`;
+  return `${name}-${five(index + 1)}-of-${five(count)}.safetensors`;
 }
 
 function bytesOf({ dtype, shape }: WrittenTensor): number {

@@ -1,5 +1,5 @@
 import { createMesh } from '@shardwise/collectives';
-import { type MeshAxis, manualSeed, setRank, type Strategy } from '@shardwise/core';
+import { type MeshAxis, manualSeed, type nn, setRank, type Strategy } from '@shardwise/core';
 import { currentSession, dtypes, type ModelFolder } from '@shardwise/core/extend';
 import { diskFolder } from '@shardwise/core/node';
 import { LlamaForCausalLM, MixtralForCausalLM, type PretrainedModel } from '@shardwise/models';
@@ -90,7 +90,7 @@ export const strategyNames: readonly StrategyName[] = Object.keys(strategies).fi
 );
 
 /** The mesh of a number of ranks for the axes of a strategy. Tensor parallelism has two ranks beside FSDP. */
-function axesOf(axes: string, ranks: number): readonly MeshAxis[] {
+export function axesOf(axes: string, ranks: number): readonly MeshAxis[] {
   if (axes !== 'dp × tp') return [{ name: axes, size: ranks }];
   const size = ranks > 1 ? 2 : 1;
   return [
@@ -134,15 +134,15 @@ export async function main(context: RankContext): Promise<z.infer<typeof readSch
         ? await fromPretrained(folder, { strategy: make(), dtype })
         : await parallelize(models[model](), make());
     if (way === 'loadPretrained') await loadPretrained(parallel, folder);
-    results.push({ readBytes, partBytes: partBytesOf(parallel.module) });
+    results.push({ readBytes, partBytes: partBytesOf(parallel.module.parameters()) });
     if (to !== undefined) await savePretrained(parallel, to, { maxShardBytes: 100_000 });
   }
   return results;
 }
 
-/** The bytes of what this rank keeps of the parameters, without padding. */
-function partBytesOf(model: PretrainedModel): number {
-  return model.parameters().reduce((sum, { part }) => {
+/** The bytes of what this rank keeps of parameters, without padding. */
+export function partBytesOf(parameters: readonly nn.Parameter[]): number {
+  return parameters.reduce((sum, { part }) => {
     const isElsewhere =
       part.layout.only !== undefined &&
       currentSession().mesh.coordinate(part.layout.only.axis) !== part.layout.only.rank;
@@ -151,7 +151,7 @@ function partBytesOf(model: PretrainedModel): number {
 }
 
 /** A folder that tells how many bytes of its files are read. */
-function counting(folder: ModelFolder, read: (bytes: number) => void): ModelFolder {
+export function counting(folder: ModelFolder, read: (bytes: number) => void): ModelFolder {
   return {
     ...folder,
     async open(name) {

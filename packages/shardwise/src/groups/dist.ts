@@ -155,3 +155,5 @@ export {
   type ZeroStage,
 } from '@shardwise/strategies';
 export { parameterServer, type ParameterServerStrategyOptions } from '@shardwise/parameter-server';
+export { verify, type VerifiedRun, type VerifyOptions } from '../verify/verify.ts';
+export type { Finding, Verification } from '../verify/finding.ts';

@@ -1,5 +1,6 @@
 import { within } from '../../ambient.ts';
 import type { HalfDType } from '../../spec/dtype.ts';
+import { DTypeError } from '../../spec/errors.ts';
 import { fromBytes, toBytes } from '../../tensor/host-data.ts';
 import type { ParameterFormat } from '../parameter/parameter-format.ts';
 import { roundArray } from './round-array.ts';
@@ -25,7 +26,17 @@ function formatOf(dtype: HalfDType, keeps: 'values' | 'nothing'): ParameterForma
     dtype,
     of(data) {
       const array = { dtype: 'f32', shape: [data.length], bytes: toBytes(data) } as const;
-      return fromBytes(roundArray(array, dtype)?.bytes ?? new Uint8Array(), dtype);
+      const rounded = roundArray(array, dtype);
+      if (rounded === undefined) throw tooLarge(dtype);
+      return fromBytes(rounded.bytes, dtype);
     },
   };
+}
+
+function tooLarge(dtype: HalfDType): DTypeError {
+  return new DTypeError({
+    asked: `a parameter of ${dtype}`,
+    found: `initial values that would be infinite in ${dtype}`,
+    todo: "Make the model in 'f32', or give its parameters smaller initial values",
+  });
 }

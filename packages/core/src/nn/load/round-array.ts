@@ -6,8 +6,8 @@ import { convertArray } from '../state/convert-array.ts';
 
 /**
  * Converts an array to another dtype as convertArray does, and also between any two dtypes of floats, for which it
- * rounds to the nearest number (ties to even), as PyTorch does. Returns undefined for other pairs of dtypes, and for an
- * integer that does not fit.
+ * rounds to the nearest number (ties to even), as PyTorch does. Returns undefined for other pairs of dtypes, for an
+ * integer that does not fit, and for a finite number that would become infinite, such as 70000 in f16.
  */
 export function roundArray(array: HostArray, dtype: DType): HostArray | undefined {
   const exact = convertArray(array, dtype);
@@ -22,8 +22,14 @@ export function roundArray(array: HostArray, dtype: DType): HostArray | undefine
 function roundFloats(values: HostData, dtype: DType): HostData | undefined {
   if (!(values instanceof Float32Array || values instanceof Float64Array)) return undefined;
   if (dtype === 'f64') return new Float64Array(values);
-  if (dtype === 'f16') return new Uint16Array(new Float16Array(values).buffer);
-  return bfloat16Of(new Uint32Array(new Float32Array(values).buffer));
+  const halves =
+    dtype === 'f16'
+      ? new Uint16Array(new Float16Array(values).buffer)
+      : bfloat16Of(new Uint32Array(new Float32Array(values).buffer));
+  const infinity = dtype === 'f16' ? 0x7c00 : 0x7f80;
+  const isTooLarge = (half: number, index: number): boolean =>
+    (half & 0x7fff) === infinity && Math.abs(values[index] ?? 0) !== Infinity;
+  return halves.some(isTooLarge) ? undefined : halves;
 }
 
 /** The bits of bf16 numbers from those of f32 numbers. Shape: words [n] -> [n]. */

@@ -22,7 +22,10 @@ export const exportDTypes = ['f32', 'bf16', 'f16'] as const;
 
 /** Options of `exportModel`. */
 export interface ExportOptions {
-  /** The dtype of all floats in the file. They are rounded to it. Default: each keeps its dtype. */
+  /**
+   * The dtype of all floats in the file. They are rounded to it; a finite number that would become infinite is a
+   * ConfigError. Default: each keeps its dtype.
+   */
   readonly dtype?: (typeof exportDTypes)[number];
   /** Texts that the file has beside the tensors. Default: `format: 'pt'`, which is in the file in any case. */
   readonly metadata?: Readonly<Record<string, string>>;
@@ -97,8 +100,8 @@ function converted({ stored, dtype }: ExportedTensor, bytes: Uint8Array): Uint8A
   if (array !== undefined) return array.bytes;
   throw new ConfigError({
     asked: `to export '${stored.name}' as ${dtype}`,
-    found: `${stored.dtype}, which does not become ${dtype}`,
-    todo: 'Export it without a dtype',
+    found: `numbers in ${stored.dtype} that would be infinite in ${dtype}`,
+    todo: 'Export the model without a dtype, or as f32',
   });
 }
 

@@ -6,6 +6,7 @@ import {
   dtypes,
   elementCount,
   encodeSafetensorsHeader,
+  type FolderFile,
   type HostArray,
   hostArray,
   type HostArrays,
@@ -13,7 +14,7 @@ import {
   safetensorsSource,
   wholeChunk,
 } from '@shardwise/core/extend';
-import { diskFolder } from '@shardwise/core/node';
+import { diskFolder, fileAt, isAddress, writableFolderAt } from '@shardwise/core/node';
 import { diskFiles } from '../places/disk-files.ts';
 import { replaceFile } from '../places/replace-file.ts';
 
@@ -25,7 +26,10 @@ export interface TensorFile {
 /** Node refuses to read 2 GiB or more in one call. */
 const MAX_READ_BYTES = 2 ** 30;
 
-/** Writes one safetensors file, completely or not at all. Throws CheckpointError. */
+/**
+ * Writes one safetensors file, completely or not at all: that of a path, or of an address such as
+ * `s3://bucket/weights.safetensors`. Throws CheckpointError, and ConfigError for an address that can only be read.
+ */
 export async function writeTensorFile(
   path: string,
   { tensors, metadata }: TensorFile,
@@ -33,20 +37,27 @@ export async function writeTensorFile(
   const { header, places } = encodeSafetensorsHeader(tensors, metadata);
   const arrays = places.map(({ name }): HostArray | undefined => tensors[name]);
   const contents = [header, ...arrays.map((array) => array?.bytes ?? new Uint8Array())];
-  await replaceFile(`Saving tensors to ${path}`, path, contents, diskFiles);
+  if (!isAddress(path)) {
+    return replaceFile(`Saving tensors to ${path}`, path, contents, diskFiles);
+  }
+  const { folder, name } = fileAt(path);
+  return writableFolderAt('to save tensors', folder).write(name, contents);
 }
 
 /**
- * Reads one safetensors file, or all files of an index (`model.safetensors.index.json`). Throws CheckpointError if a
- * file is missing or damaged.
+ * Reads one safetensors file, or all files of an index (`model.safetensors.index.json`), of a path or of an address.
+ * Throws CheckpointError if a file is missing or damaged.
  */
 export async function readTensorFile(path: string): Promise<TensorFile> {
-  if (isIndexName(path)) return readShards(path);
+  if (isAddress(path)) return readSource(fileAt(path));
+  if (isIndexName(path)) {
+    return readSource({ folder: diskFolder(dirname(path)), name: basename(path) });
+  }
   return decodeSafetensors(await readWhole(path), askedOf(path));
 }
 
-async function readShards(path: string): Promise<TensorFile> {
-  const source = await safetensorsSource(diskFolder(dirname(path)), basename(path));
+async function readSource({ folder, name: file }: FolderFile): Promise<TensorFile> {
+  const source = await safetensorsSource(folder, file);
   await using reader = source.open();
   const tensors: Record<string, HostArray> = {};
   for (const name of source.names) {

@@ -22,8 +22,8 @@ const tensorsRules: OptionRules<{ readonly tensors: Tensors }> = {
 };
 
 /**
- * Writes tensors, or a state dict, to one safetensors file, which PyTorch and other readers can read. The file
- * is written completely or not at all, and replaces a file that is there. Parameters that are sharded over ranks are
+ * Writes tensors, or a state dict, to one safetensors file, which PyTorch and other readers can read. `path` may also be an
+ * address such as `s3://bucket/weights.safetensors`. The file is written completely or not at all, and replaces a file that is there. Parameters that are sharded over ranks are
  * written whole. In this case all ranks must call it, with a path that each may write. Throws CheckpointError, and
  * ConfigError for what are no tensors by name, such as a model.
  */

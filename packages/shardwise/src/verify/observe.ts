@@ -1,0 +1,229 @@
+import {
+  CallSite,
+  Generator,
+  inputNode,
+  type ModelSpec,
+  type Module,
+  noGrad,
+  currentSession,
+  fromData,
+  Optimizer,
+  type Plan,
+  type Node,
+  rankState,
+  type Strategy,
+  Tensor,
+} from '@shardwise/core/extend';
+import { planOf, Step, type StepKind } from '@shardwise/strategies';
+import { describePlan } from './describe-plan.ts';
+import {
+  byParts,
+  dropByParts,
+  lossOf,
+  mixesRows,
+  oneRankPlan,
+  targetCount,
+} from './one-rank-plan.ts';
+import { Recorder } from './recorder.ts';
+import type { RankRecord, RecordedLeaf, RecordedPass, RecordedPlan } from './records.ts';
+import type { WholeBatch } from './whole-batch.ts';
+
+/** What one rank is to do in the place of the ranks that were recorded before. */
+export interface OneRank {
+  readonly batch: WholeBatch;
+  /** The passes of the parts of the batch: of each pass those of all parts. */
+  readonly passes: readonly (readonly RecordedPass[])[];
+  readonly plan: RecordedPlan;
+  /** By how much each parameter and datum of f32 is moved, to see what rounding can do. 0: by nothing. */
+  readonly perturbation: number;
+}
+
+/** Observes the program of this rank, until `end`. `one` makes it the run of one rank. */
+export class Observation {
+  readonly recorder: Recorder = new Recorder();
+  readonly #one: OneRank | null;
+  readonly #occurrences = new Map<string, number>();
+  readonly #leaves: Record<string, RecordedLeaf> = {};
+  readonly #random = new Generator(1);
+  readonly #undo: (() => void)[] = [];
+  #plan: RecordedPlan | null = null;
+  #places: RankRecord['places'] = {};
+  #isInPass = false;
+  #passes = 0;
+
+  /** `afterStep` is called after each update that was recorded. */
+  constructor(one: OneRank | null, afterStep: (updates: number) => Promise<void> | void) {
+    this.#one = one;
+    const { recorder } = this;
+    this.#undo.push(
+      around(Tensor.prototype, 'backward', (backward, tensor, given) => {
+        if (tensor instanceof Tensor && given.length === 0) recorder.beforeBackward(tensor);
+        return backward();
+      }),
+      around(Optimizer.prototype, 'step', async (step, optimizer) => {
+        if (!(optimizer instanceof Optimizer)) return step();
+        const before = recorder.updates;
+        const updated = await recorder.step(optimizer, async () => (await step()) === true);
+        if (recorder.updates > before) await afterStep(recorder.updates);
+        return updated;
+      }),
+    );
+    rankState.overrides = {
+      makeLeaf: (shape, dtype, value) => this.#leaf(shape, dtype, value),
+      makePlan: (spec, strategy) => this.#planned(spec, strategy),
+    };
+  }
+
+  end(): void {
+    delete rankState.overrides;
+    for (const undo of this.#undo.splice(0)) undo();
+  }
+
+  /** What was recorded. Null if the program has given no model to a strategy. */
+  record(): RankRecord | null {
+    if (this.#plan === null) return null;
+    return this.recorder.finish({ plan: this.#plan, leaves: this.#leaves, places: this.#places });
+  }
+
+  #leaf(...[shape, dtype, value]: Parameters<LeafMaker>): Node {
+    if (this.#isInPass) return inputNode(shape, dtype, value);
+    const line = new CallSite('data').line ?? 'the library';
+    const count = (this.#occurrences.get(line) ?? 0) + 1;
+    this.#occurrences.set(line, count);
+    const key = `${line}, tensor ${count}`;
+    if (this.#one === null) {
+      this.#leaves[key] = { shape: [...shape], dtype, bytes: value.bytes.slice() };
+      return inputNode(shape, dtype, value);
+    }
+    const whole = this.#one.batch.get(key);
+    if (whole === undefined) return inputNode(shape, dtype, value);
+    const bytes = whole.bytes.slice();
+    const { perturbation } = this.#one;
+    if (perturbation > 0 && dtype === 'f32' && whole.shape.length > 0) {
+      const numbers = new Float32Array(bytes.buffer);
+      const moves = this.#random.uniform(numbers.length, -perturbation, perturbation);
+      for (const [index, move] of moves.entries())
+        numbers[index] = (numbers[index] ?? 0) * (1 + move);
+    }
+    return inputNode(whole.shape, whole.dtype, { kind: 'host', bytes });
+  }
+
+  #planned(spec: ModelSpec, strategy: Strategy): Plan {
+    const { recorder } = this;
+    const one = this.#one;
+    if (one === null) {
+      const plan = planOf(spec, strategy);
+      this.#plan ??= describePlan(plan);
+      const { mesh } = currentSession();
+      this.#places = Object.fromEntries(
+        mesh.axes.map(({ name, size }) => [name, { size, rank: mesh.coordinate(name) }]),
+      );
+      const hooks = describePlan(plan).microbatches === 0;
+      return {
+        ...plan,
+        steps: [...plan.steps, new Step(recording, { recorder, hooks, own: this })],
+      };
+    }
+    this.#plan ??= one.plan;
+    const loss = lossOf(strategy);
+    const targets = targetCount(strategy);
+    let needsAllRows = false;
+    let drawing: readonly RecordedPass[] | null = null;
+    return oneRankPlan(spec, {
+      ready: async ({ model }) => {
+        if (one.perturbation > 0) await this.#perturb(model, one.perturbation);
+        needsAllRows = mixesRows(model);
+        if (needsAllRows) dropByParts(model, () => drawing);
+        await recorder.addModel(model, { hooks: one.plan.microbatches === 0 });
+      },
+      around: (run, inputs) => {
+        const whole = (own: readonly unknown[]): unknown => {
+          if (loss === null || own.length <= targets) return run(own);
+          const end = own.length - targets;
+          return loss(run(own.slice(0, end)), own.slice(end));
+        };
+        return this.inPass(inputs, () => {
+          const passes = one.passes[this.#passes++] ?? [];
+          if (!passes.some(({ draws }) => draws)) return whole(inputs);
+          if (needsAllRows) {
+            drawing = passes;
+            try {
+              return whole(inputs);
+            } finally {
+              drawing = null;
+            }
+          }
+          return byParts(whole, inputs, passes, {
+            microbatches: one.plan.microbatches,
+            onPart: (part) => {
+              recorder.part = part;
+            },
+          });
+        });
+      },
+    });
+  }
+
+  /** Runs a forward pass of the model. Tensors of data that are made in it are those of the model. */
+  inPass<T>(inputs: readonly unknown[], run: () => T): T {
+    this.#isInPass = true;
+    try {
+      return this.recorder.pass(inputs, run);
+    } finally {
+      this.#isInPass = false;
+    }
+  }
+
+  async #perturb(model: Module, size: number): Promise<void> {
+    noGrad(() => {
+      for (const parameter of model.parameters()) {
+        if (parameter.dtype !== 'f32') continue;
+        const factors = this.#random.uniform(parameter.numel, 1 - size, 1 + size);
+        parameter.assign(parameter.mul(fromData(factors, parameter.shape, 'f32')));
+      }
+    });
+    await currentSession().realize([]);
+  }
+}
+
+type LeafMaker = NonNullable<typeof rankState.overrides>['makeLeaf'];
+
+interface Recording {
+  readonly recorder: Recorder;
+  readonly hooks: boolean;
+  readonly own: Observation;
+}
+
+/** The last step of an observed plan. It communicates nothing and changes nothing. */
+const recording: StepKind<Recording> = {
+  name: 'recording',
+  collectives: () => [],
+  async apply({ recorder, hooks, own }, context) {
+    await recorder.addModel(context.model, { hooks });
+    context.hooks.unshift({
+      forward: (run, inputs) => own.inPass(inputs, () => run(...inputs)),
+    });
+  },
+};
+
+/** Puts `body` around a method, for all objects of a class. Returns a function that takes it off. */
+function around(
+  prototype: object,
+  name: string,
+  body: (original: () => unknown, self: unknown, given: readonly unknown[]) => unknown,
+): () => void {
+  const before = Object.getOwnPropertyDescriptor(prototype, name);
+  const original: unknown = Reflect.get(prototype, name);
+  if (typeof original !== 'function') throw new RangeError(name);
+  Object.defineProperty(prototype, name, {
+    configurable: true,
+    writable: true,
+    value(this: unknown, ...given: readonly unknown[]): unknown {
+      return body(() => Reflect.apply(original, this, given), this, given);
+    },
+  });
+  return () => {
+    if (before === undefined) Reflect.deleteProperty(prototype, name);
+    else Object.defineProperty(prototype, name, before);
+  };
+}
