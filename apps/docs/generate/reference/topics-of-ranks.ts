@@ -111,7 +111,7 @@ export const topicsOfRanks: readonly Section[] = [
         'plan-steps',
         'Steps of plans',
         'Kinds of steps that a plan has, for authors of strategies.',
-        /strategies\/([\w/]*plan\/|sharded\/(gather|page)\.|step-kinds)/,
+        /strategies\/([\w/]*plan\/|sharded\/(gather|page)\.|step-kinds)|strategies\/modules\/map-tensors\./,
       ),
     ],
   },
