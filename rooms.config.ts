@@ -64,6 +64,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'nn/losses',
       'nn/experts',
       'nn/summary',
+      'nn/profile',
       'nn',
       'optim',
     ),
@@ -278,7 +279,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
-    verify: ['text'],
+    verify: ['environment'],
     cli: [
       'environment',
       'text',
@@ -298,6 +299,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'environment',
       'text',
       'blame',
+      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',
