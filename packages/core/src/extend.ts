@@ -72,6 +72,7 @@ export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,
+  inRegion,
   inputNode,
   isGradEnabled,
   newestNodeId,
@@ -140,6 +141,8 @@ export * as check from './saved-data.ts';
 export { Module, type Named } from './nn/module/module.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
+export { observeGraph } from './graph/observe-graph.ts';
+export type { GraphObserver } from './graph/graph-observer.ts';
 export {
   BufferTensor,
   constructParts,
@@ -160,6 +163,7 @@ export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { type Layer, Sequential } from './nn/containers/sequential.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export type { Gate, Routing } from './nn/experts/gate.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MaxPool2d } from './nn/pooling/pool2d.ts';

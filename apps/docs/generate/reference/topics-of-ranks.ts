@@ -12,6 +12,12 @@ export const topicsOfRanks: readonly Section[] = [
         /\/(parallelize|explain|planned-model|planned-model-with-loss|apply-plan|strategy-with-loss|compose)\./,
       ),
       topic(
+        'verify',
+        'verify: compare with one rank',
+        'Runs the same steps on many ranks and on one, and names the first tensor that differs.',
+        /shardwise\/[\w/]*verify\//,
+      ),
+      topic(
         'ddp',
         'ddp: distributed data parallel',
         'Each rank has the model and a part of the batch; gradients are averaged. Hooks that compress them; uneven inputs.',
@@ -188,6 +194,12 @@ export const topicsOfRanks: readonly Section[] = [
         'Process groups',
         'Ranks as threads, in a page, or over a transport of your own.',
         /^collectives\//,
+      ),
+      topic(
+        'profiler/flops',
+        'Operations of a model and of a step',
+        'Counts the floating-point operations of modules as DeepSpeed or PyTorch counts them, and takes their times.',
+        /^core\/nn\/profile\//,
       ),
       topic(
         'rank',
