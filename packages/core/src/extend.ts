@@ -240,6 +240,21 @@ export {
 } from './serialization/model-folder.ts';
 export { httpFile, httpFolder } from './folders/http-folder.ts';
 export type { HttpOptions } from './folders/http-request.ts';
+export {
+  dtypeOfTorch,
+  openTorchFile,
+  openTorchObject,
+  type TorchFile,
+  type TorchObject,
+} from './serialization/pickle/open-torch-file.ts';
+export {
+  PickledDict,
+  PickledList,
+  PickledObject,
+  PickledTensor,
+  PickledTuple,
+  type PickledValue,
+} from './serialization/pickle/pickle-values.ts';
 export { readRuns, type StoredArray } from './serialization/read-runs.ts';
 export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
 export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';
