@@ -3,6 +3,7 @@ import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
 import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
+import { verifyCommand } from '../verify/verify-command.ts';
 import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
@@ -97,6 +98,17 @@ export async function doctorByOptions(main: string, raw: unknown): Promise<void>
     return typeof text === 'string' ? [name, text] : [];
   });
   await doctorCommand({ json, page, main, runOptions });
+}
+
+const verifySchema = z.object({ nproc: z.number(), steps: z.number(), json: z.boolean() });
+
+/** Runs `shardwise verify` and returns the exit code. */
+export async function verifyByOptions(
+  script: string,
+  args: readonly string[],
+  raw: unknown,
+): Promise<number> {
+  return verifyCommand({ script, args, ...verifySchema.parse(raw) });
 }
 
 const exportSchema = z.object({

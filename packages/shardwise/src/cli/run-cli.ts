@@ -141,6 +141,24 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       await doctorByOptions(argv[1] ?? '', raw);
     });
   program
+    .command('verify')
+    .description(
+      'run the steps of a script on several ranks and on one, and name the first tensor that differs',
+    )
+    .argument('<script>', 'the training script, which must use dist.parallelize()')
+    .argument('[arguments...]', "the script's own arguments; options of these names go after --")
+    .option('-n, --nproc <count>', 'number of ranks', parseRanks, 2)
+    .option('--steps <count>', 'number of optimizer updates that are compared', parseRanks, 3)
+    .option('--json', 'print the result as JSON', false)
+    .allowUnknownOption()
+    .action(async (script: string, args: string[], raw: unknown) => {
+      const { verifyByOptions } = await import('./commands.ts');
+      // Commander keeps the separator if unknown options stand before it.
+      const separator = args.indexOf('--');
+      const own = separator < 0 ? args : args.toSpliced(separator, 1);
+      exitCode = await verifyByOptions(script, own, raw);
+    });
+  program
     .command('export')
     .description('write the model of a checkpoint to one safetensors file')
     .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')
