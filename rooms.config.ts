@@ -64,6 +64,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'nn/losses',
       'nn/experts',
       'nn/summary',
+      'nn/profile',
       'nn',
       'optim',
     ),

@@ -196,6 +196,12 @@ export const topicsOfRanks: readonly Section[] = [
         /^collectives\//,
       ),
       topic(
+        'profiler/flops',
+        'Operations of a model and of a step',
+        'Counts the floating-point operations of modules as DeepSpeed or PyTorch counts them, and takes their times.',
+        /^core\/nn\/profile\//,
+      ),
+      topic(
         'rank',
         'setRank, timeline and statistics',
         'The rank of this thread without a run, and what happens on it.',
