@@ -35,6 +35,8 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Memory is too large', 'memory'],
       ['Steps are slow', 'slow-steps'],
       ['Debug a hang', 'debugging'],
+      ['Check a parallel run', 'verify'],
+      ['Is my cluster all right?', 'cluster'],
       ['Write a strategy', 'strategy'],
       ['Write a collective', 'collective'],
       ['Write a backend', 'backend'],

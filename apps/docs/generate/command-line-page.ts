@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { repository } from './packages.ts';
 import type { GeneratedPage } from './page.ts';
 
-const COMMANDS = [[], ['run'], ['blame'], ['export']] as const;
+const COMMANDS = [[], ['run'], ['verify'], ['blame'], ['doctor'], ['export']] as const;
 
 /** Makes the page with what each command prints for `--help`. */
 export function commandLinePage(): GeneratedPage {
@@ -30,7 +30,8 @@ export function commandLinePage(): GeneratedPage {
       [
         '| code | meaning |',
         '| --- | --- |',
-        '| 0 | every rank ended well |',
+        '| 0 | every rank ended well; `verify`: nothing differs |',
+        '| 1 | `verify`: something differs |',
         '| 2 | the command line or the environment is wrong; nothing was started |',
         '| 130, 143 | the run was ended by Ctrl-C or SIGTERM, after a whole step |',
         '| another | that of the rank which failed first |',

@@ -30,6 +30,7 @@ const recordings = {
     'npx shardwise run --nproc 2 --transport ./socket-transport.ts sine-on-ranks.ts',
   ],
   'left-out-call': ['npx shardwise run --nproc 3 left-out-call.ts'],
+  'verify-scaled-loss': ['npx shardwise verify --nproc 2 scaled-loss.ts'],
   'goes-on': ['npx shardwise run --nproc 2 --max-restarts 3 goes-on.ts'],
   'open-mpi': ['mpirun -n 2 node sine-on-ranks.ts'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
@@ -46,8 +47,8 @@ beforeAll(async () => {
   server.close();
   folder = await mkdtemp(join(tmpdir(), 'recordings-'));
   await symlink(join(repository, 'node_modules'), join(folder, 'node_modules'), 'junction');
-  const copied = ['sine-on-ranks', 'terminal/left-out-call', 'terminal/goes-on'];
-  for (const name of [...copied, 'terminal/socket-transport']) {
+  const copied = ['left-out-call', 'goes-on', 'scaled-loss', 'socket-transport'];
+  for (const name of ['sine-on-ranks', ...copied.map((each) => `terminal/${each}`)]) {
     await copyFile(join(examples, `${name}.ts`), join(folder, `${basename(name)}.ts`));
   }
   await writeFile(join(folder, 'job.secret'), '5f'.repeat(32), { mode: 0o600 });

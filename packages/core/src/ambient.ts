@@ -95,14 +95,6 @@ export function inScope<R>(name: string, other: Scope, body: () => R): R {
   }
 }
 
-/** What a program that is compared with another one does in its own way. */
-export interface Overrides {
-  /** Makes the node of a tensor that the program makes of data. */
-  readonly makeLeaf: (shape: Shape, dtype: DType, value: HostValue) => Node;
-  /** Makes the plan of a strategy for a model. */
-  readonly makePlan: (model: ModelSpec, strategy: Strategy) => Plan;
-}
-
 /** Called with true if the backward pass visited every leaf, and with false if it failed before. */
 export type AfterBackward = (completed: boolean) => void;
 
@@ -153,8 +145,12 @@ export interface RankState {
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
   /** Null if nothing observes the graph. */
   observer: GraphObserver | null;
-  /** What a program that is compared with another one does in its own way. Absent in any other program. */
-  overrides?: Overrides;
+  /** What makes the node of a tensor of data, if the program is compared with another one. */
+  makeLeaf?: (shape: Shape, dtype: DType, value: HostValue) => Node;
+  /** What makes the plan of a strategy for a model, if the program is compared with another one. */
+  makePlan?: (model: ModelSpec, strategy: Strategy) => Plan;
+  /** The number of ranks that this one stands for, if the program is compared with that of these ranks. */
+  standsFor?: number;
   /** The performance.now() time at which the device ended the work that was recorded last. */
   deviceIdleFrom: number;
 }

@@ -72,6 +72,7 @@ export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,
+  inRegion,
   inputNode,
   isGradEnabled,
   newestNodeId,
@@ -162,6 +163,7 @@ export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { type Layer, Sequential } from './nn/containers/sequential.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export type { Gate, Routing } from './nn/experts/gate.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MaxPool2d } from './nn/pooling/pool2d.ts';

@@ -12,6 +12,12 @@ export const topicsOfRanks: readonly Section[] = [
         /\/(parallelize|explain|planned-model|planned-model-with-loss|apply-plan|strategy-with-loss|compose)\./,
       ),
       topic(
+        'verify',
+        'verify: compare with one rank',
+        'Runs the same steps on many ranks and on one, and names the first tensor that differs.',
+        /shardwise\/[\w/]*verify\//,
+      ),
+      topic(
         'ddp',
         'ddp: distributed data parallel',
         'Each rank has the model and a part of the batch; gradients are averaged. Hooks that compress them; uneven inputs.',

@@ -33,6 +33,8 @@ const oldOffload = (section: string): KeyUse =>
 
 const zeroOptimization: KeyTable = {
   ...done('stage', 'reduce_bucket_size'),
+  ...done('zero_hpz_partition_size', 'zero_quantized_gradients'),
+  ...done('zero_quantized_weights', 'zero_quantized_nontrainable_weights'),
   offload_param: { keys: offload },
   offload_optimizer: { keys: offload },
   ...harmless(
@@ -77,23 +79,15 @@ const zeroOptimization: KeyTable = {
     false,
   ),
   legacy_stage1: refused('a key of DeepSpeed before 0.5', removeIt, false),
-  zero_hpz_partition_size: refused(
-    'parts within a node (ZeRO++)',
-    'Use dist.fsdp({ replicas }) in words of Shardwise',
-    1,
-  ),
   mics_shard_size: refused('MiCS', 'Use dist.fsdp({ replicas }) in words of Shardwise', -1),
   mics_hierarchical_params_gather: refused('MiCS', removeIt, false),
-  zero_quantized_weights: refused('weights of 8 bits on the way (ZeRO++)', removeIt, false),
-  zero_quantized_nontrainable_weights: refused('weights of 8 bits on the way', removeIt, false),
-  zero_quantized_gradients: refused('gradients of 4 bits on the way (ZeRO++)', removeIt, false),
   zeropp_loco_param: refused('corrections of gradients of 4 bits (LoCo)', removeIt, null),
   zenflow: refused('updates that wait for the host (ZenFlow)', removeIt, null),
 };
 
 const monitor = 'writing metrics for it';
 const monitorTodo =
-  'Remove it: `shardwise run` writes metrics.jsonl and report.html, with context.report()';
+  'Remove it, and start the run with `shardwise run --metrics tensorboard` or csv; context.report() gives the figures';
 
 /**
  * Every key of DeepSpeed's configuration (deepspeed/runtime/config.py of 0.19, and the sections that it reads), and what is done
@@ -267,7 +261,7 @@ export const deepspeedKeys: KeyTable = {
   ),
   flops_profiler: refusedSection(
     `its profiler ${later}`,
-    'Remove it: `shardwise run` shows times, and nn counts FLOPs',
+    'Remove it, and call profiler.flopsProfiler(model), which has the same figures',
   ),
   comms_logger: refusedSection(
     `its logger ${later}`,

@@ -107,7 +107,7 @@ export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
       { shape, elements: data.length },
     );
   }
-  const make = rankState.overrides?.makeLeaf ?? inputNode;
+  const make = rankState.makeLeaf ?? inputNode;
   return new Tensor(make(shape, dtype, { kind: 'host', bytes: toBytes(data) }));
 }
 

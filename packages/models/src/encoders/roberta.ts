@@ -15,10 +15,11 @@ import { StateModule } from '../model/state-module.ts';
 import { type EncoderOptions, encoderRules } from './bert.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
-import { type EncoderConfig, requireTied, robertaFormat } from './encoder-config.ts';
+import { type EncoderConfig, robertaFormat } from './encoder-config.ts';
 import { encoderDivision } from './encoder-division.ts';
-import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
+import { EncoderEmbeddings, maskedHead, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
+import { type QuestionAnsweringCall, spanCall, spanHead, spanLoss } from './question-answering.ts';
 
 // RoBERTa (Liu et al. 2019): a BERT whose places are counted from the padding token, and with other heads.
 // Letters: B batch, T tokens, C channels, V vocabulary, L labels.
@@ -82,14 +83,10 @@ class RobertaLMHead extends StateModule {
 
   constructor(config: EncoderConfig, values: InitialValues, { embeddings }: RobertaModel) {
     super();
-    const { hiddenSize, vocabSize, layerNormEps } = config;
+    const { hiddenSize, layerNormEps } = config;
     this.dense = values.linear(hiddenSize, hiddenSize);
     this.layerNorm = new LayerNorm(hiddenSize, { eps: layerNormEps });
-    this.bias = values.constant([vocabSize], 0);
-    this.decoder = values.head(hiddenSize, vocabSize, {
-      tied: embeddings.wordEmbeddings,
-    });
-    this.decoder.bias = this.bias;
+    ({ decoder: this.decoder, bias: this.bias } = maskedHead(config, values, embeddings));
   }
 
   /** Returns logits, or the mean loss of labels. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
@@ -109,7 +106,6 @@ export class RobertaForMaskedLM extends PretrainedModel<EncoderConfig> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
     super(RobertaForMaskedLM, config);
-    requireTied(RobertaForMaskedLM.architecture, this.config);
     const values = new InitialValues(options, this.config.initializerRange);
     this.roberta = new RobertaModel(this.config, { ...options, addPoolingLayer: false });
     this.lmHead = new RobertaLMHead(this.config, values, this.roberta);
@@ -216,6 +212,41 @@ export class RobertaForTokenClassification extends Classifier<EncoderConfig> {
   override division(): ModelDivision {
     const { numAttentionHeads: heads } = this.config;
     return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
+}
+
+/** RoBERTa that marks the answer of a question in a context. */
+export class RobertaForQuestionAnswering extends PretrainedModel<EncoderConfig> {
+  static readonly architecture = 'RobertaForQuestionAnswering';
+  static readonly format: ConfigFormat<EncoderConfig> = robertaFormat;
+  override readonly baseModelPrefix = 'roberta';
+  readonly roberta: RobertaModel;
+  readonly qaOutputs: Linear;
+
+  /** Throws ConfigError for a config that this class cannot compute. */
+  constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
+    super(RobertaForQuestionAnswering, config);
+    this.roberta = new RobertaModel(this.config, { ...options, addPoolingLayer: false });
+    this.qaOutputs = spanHead(this.config, options);
+  }
+
+  /**
+   * Returns the logits that a token is the first and the last one of the answer, or the mean loss of both positions.
+   * Shape: inputIds i32 [B, T], startPositions, endPositions i32 [B] -> [B, T, 2] or [].
+   */
+  forward(inputIds: Tensor, call: QuestionAnsweringCall = {}): Tensor {
+    const { encoderCall, positions } = spanCall(call);
+    const logits = this.qaOutputs.forward(this.roberta.forward(inputIds, encoderCall));
+    return positions === null ? logits : spanLoss(logits, positions);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads });
   }
 
   protected override attentionFeatures(): number {

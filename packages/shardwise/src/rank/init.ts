@@ -8,9 +8,11 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
+  rankState,
   requireVersion,
 } from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
+import { LoneMesh } from '../verify/lone-mesh.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
@@ -113,5 +115,8 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
 
 function meshOf(group: ProcessGroup, axes: MeshAxes | undefined): Mesh | Promise<Mesh> {
   if (axes === undefined) return new LineMesh(AXIS, group);
+  const { standsFor: ranks } = rankState;
+  // The one rank of `shardwise verify` stands for the ranks of a mesh of these axes.
+  if (ranks !== undefined) return new LoneMesh(typeof axes === 'function' ? axes(ranks) : axes);
   return createMesh(group, typeof axes === 'function' ? axes(group.size) : axes);
 }

@@ -85,8 +85,10 @@ class Comparison {
     }
     this.#compared++;
     const tolerance = this.#runs.tolerances.of(one);
+    const slack = this.#runs.tolerances.slackOf(one);
     const different = pairs.flatMap((pair) => {
-      const difference = differenceOf(pair.found, pair.expected, tolerance);
+      const own = slack === null ? null : this.#ownOf(one, pair.rank, slack);
+      const difference = differenceOf(pair.found, pair.expected, tolerance, own);
       return difference === null ? [] : [{ pair, difference }];
     });
     // Stages of a pipeline keep the buffers of their own modules; the others are as they were at the start.
@@ -160,6 +162,19 @@ class Comparison {
         },
       ];
     });
+  }
+
+  /** The elements that a rank has of a whole parameter. */
+  #ownOf(
+    { kind, name, step, call, part, shape }: RecordedValue,
+    rank: number,
+    whole: Elements,
+  ): Elements {
+    const value = this.#byRank[rank]?.get(keyOf({ kind, name, step, call, part }));
+    const record = this.#runs.ranks[rank];
+    const layout = value?.whole?.layout;
+    if (record === undefined || layout === undefined) return whole;
+    return partOfWhole(whole, shape, layout, record.places);
   }
 
   /** A gradient that a rank does not have counts as zeros. */

@@ -30,12 +30,16 @@ import type { WholeBatch } from './whole-batch.ts';
 
 /** What one rank is to do in the place of the ranks that were recorded before. */
 export interface OneRank {
+  /** The number of ranks that were recorded. */
+  readonly ranks: number;
   readonly batch: WholeBatch;
   /** The passes of the parts of the batch: of each pass those of all parts. */
   readonly passes: readonly (readonly RecordedPass[])[];
   readonly plan: RecordedPlan;
   /** By how much each parameter and datum of f32 is moved, to see what rounding can do. 0: by nothing. */
   readonly perturbation: number;
+  /** The seed of the moves. */
+  readonly seed: number;
 }
 
 /** Observes the program of this rank, until `end`. `one` makes it the run of one rank. */
@@ -44,7 +48,7 @@ export class Observation {
   readonly #one: OneRank | null;
   readonly #occurrences = new Map<string, number>();
   readonly #leaves: Record<string, RecordedLeaf> = {};
-  readonly #random = new Generator(1);
+  readonly #random: Generator;
   readonly #undo: (() => void)[] = [];
   #plan: RecordedPlan | null = null;
   #places: RankRecord['places'] = {};
@@ -54,6 +58,7 @@ export class Observation {
   /** `afterStep` is called after each update that was recorded. */
   constructor(one: OneRank | null, afterStep: (updates: number) => Promise<void> | void) {
     this.#one = one;
+    this.#random = new Generator(one?.seed ?? 0);
     const { recorder } = this;
     this.#undo.push(
       around(Tensor.prototype, 'backward', (backward, tensor, given) => {
@@ -68,14 +73,15 @@ export class Observation {
         return updated;
       }),
     );
-    rankState.overrides = {
-      makeLeaf: (shape, dtype, value) => this.#leaf(shape, dtype, value),
-      makePlan: (spec, strategy) => this.#planned(spec, strategy),
-    };
+    rankState.makeLeaf = (shape, dtype, value) => this.#leaf(shape, dtype, value);
+    rankState.makePlan = (spec, strategy) => this.#planned(spec, strategy);
+    if (one !== null) rankState.standsFor = one.ranks;
   }
 
   end(): void {
-    delete rankState.overrides;
+    delete rankState.makeLeaf;
+    delete rankState.makePlan;
+    delete rankState.standsFor;
     for (const undo of this.#undo.splice(0)) undo();
   }
 
@@ -186,7 +192,7 @@ export class Observation {
   }
 }
 
-type LeafMaker = NonNullable<typeof rankState.overrides>['makeLeaf'];
+type LeafMaker = NonNullable<typeof rankState.makeLeaf>;
 
 interface Recording {
   readonly recorder: Recorder;

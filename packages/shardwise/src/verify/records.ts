@@ -92,7 +92,13 @@ export function partOf({ places, plan }: Pick<RankRecord, 'places' | 'plan'>): {
 }
 
 /** A key of a value that is the same in all runs. */
-export function keyOf({ kind, name, step, call, part }: RecordedValue): string {
+export function keyOf({
+  kind,
+  name,
+  step,
+  call,
+  part,
+}: Pick<RecordedValue, 'kind' | 'name' | 'step' | 'call' | 'part'>): string {
   return JSON.stringify([kind, name, step, call, part]);
 }
 

@@ -1,11 +1,10 @@
-import { allGatherObject, singleGroup } from '@shardwise/collectives';
+import { allGatherObject } from '@shardwise/collectives';
 import { manualSeed, optim, setRank } from '@shardwise/core';
 import {
   checkOptions,
   ConfigError,
   currentSession,
   type Mesh,
-  type MeshAxis,
   type Model,
   type Module,
   option,
@@ -13,7 +12,6 @@ import {
   type OptionRules,
   type ParallelModel,
   type Parameter,
-  type ProcessGroup,
   randomState,
   requireModule,
   setRandomState,
@@ -23,6 +21,7 @@ import { parallelize } from '@shardwise/strategies';
 import { compareRuns } from './compare-runs.ts';
 import { perturbationOf, Tolerances } from './differ.ts';
 import type { Verification } from './finding.ts';
+import { LoneMesh } from './lone-mesh.ts';
 import { Observation, type OneRank } from './observe.ts';
 import { isRankRecord, type RankRecord } from './records.ts';
 import { passesOf, wholeBatch } from './whole-batch.ts';
@@ -110,7 +109,7 @@ export async function verify<
   }
 }
 
-/** Compares records of ranks with two runs of one rank, the second of which has moved parameters. */
+/** Compares records of ranks with runs of one rank, of which all but the first have moved parameters. */
 export async function compareWithOne(
   ranks: readonly RankRecord[],
   steps: number,
@@ -119,12 +118,22 @@ export async function compareWithOne(
   const [first] = ranks;
   if (first === undefined) throw new RangeError('no ranks');
   const perturbation = perturbationOf(ranks);
-  const one = { batch: wholeBatch(ranks), passes: passesOf(ranks), plan: first.plan };
+  const one = {
+    ranks: ranks.length,
+    batch: wholeBatch(ranks),
+    passes: passesOf(ranks),
+    plan: first.plan,
+  };
   const runs = { ranks, steps };
   try {
-    const alone = await play({ ...one, perturbation: 0 });
-    const moved = await play({ ...one, perturbation });
-    return compareRuns({ ...runs, one: alone, tolerances: new Tolerances(moved, perturbation) });
+    const alone = await play({ ...one, perturbation: 0, seed: 0 });
+    const moved: RankRecord[] = [];
+    for (const seed of [1, 2]) moved.push(await play({ ...one, perturbation, seed }));
+    return compareRuns({
+      ...runs,
+      one: alone,
+      tolerances: new Tolerances(alone, moved, perturbation),
+    });
   } catch (cause) {
     const found = cause instanceof Error ? cause.message : String(cause);
     throw new ConfigError(
@@ -169,32 +178,4 @@ function placeIn(mesh: Mesh): { readonly rank: number; readonly worldSize: numbe
     worldSize *= size;
   }
   return { rank, worldSize };
-}
-
-/** A mesh with the axes of another one, of one rank each. */
-export class LoneMesh implements Mesh {
-  readonly axes: readonly MeshAxis[];
-  readonly #groups: ReadonlyMap<string, ProcessGroup>;
-
-  constructor(axes: readonly MeshAxis[]) {
-    this.axes = axes.map(({ name }) => ({ name, size: 1 }));
-    this.#groups = new Map(axes.map(({ name }) => [name, singleGroup()]));
-  }
-
-  group(axis: string): ProcessGroup {
-    const group = this.#groups.get(axis);
-    if (group !== undefined) return group;
-    throw new ConfigError(
-      {
-        asked: `the group of axis '${axis}'`,
-        found: `a mesh with the axes ${this.axes.map(({ name }) => name).join(', ')}`,
-        todo: 'Use one of these axes',
-      },
-      { axis, axes: this.axes },
-    );
-  }
-
-  coordinate(axis: string): number {
-    return this.group(axis).rank;
-  }
 }

@@ -21,7 +21,7 @@ import { requireStrategy, type StrategyWithLoss } from '../plan/strategy.ts';
 export function planFor(model: Module, strategy: Strategy): ModelPlan {
   requireModule('a plan', model);
   requireStrategy(strategy);
-  return (rankState.overrides?.makePlan ?? planOf)(modelSpec(model), strategy);
+  return (rankState.makePlan ?? planOf)(modelSpec(model), strategy);
 }
 
 /** Returns the plan of a strategy for a model on this rank's mesh. It is edited where a program is observed. */
