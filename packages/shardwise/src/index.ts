@@ -11,6 +11,7 @@ export { init, type InitOptions } from './rank/init.ts';
 export type { UtilizationOptions } from './rank/utilization.ts';
 export type { PaperModel, Peak, PeakDevice, Throughput } from './rank/peaks.ts';
 export type { RankContext } from './rank/rank-context.ts';
+export type { MetricSink, StepFigures } from './sinks/metric-sink.ts';
 export type { StepMetrics } from './rank/step-metrics.ts';
 export type { Fact } from './run-state/run-message.ts';
 export * from './groups/moved/everywhere.ts';
