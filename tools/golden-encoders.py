@@ -74,11 +74,16 @@ def cases():
     several = t.BertConfig(**TEXT, num_labels=LABELS, problem_type="multi_label_classification")
     yield "BERT for several labels of a row", t.BertForSequenceClassification(several), both, torch.eye(3)[rows]
     yield "BERT for tokens", t.BertForTokenClassification(three), both, each
+    # The last answer begins in the row and ends beyond it.
+    answers = torch.tensor([[1, 3], [0, 0], [4, 4], [2, LENGTH]])
+    yield "BERT for answers", t.BertForQuestionAnswering(t.BertConfig(**TEXT)), both, answers
     settings = dict(TEXT, type_vocab_size=1, layer_norm_eps=1e-5, num_labels=LABELS)
     yield "RoBERTa", t.RobertaModel(t.RobertaConfig(**settings)), roberta, None
     yield "RoBERTa as a masked language model", t.RobertaForMaskedLM(t.RobertaConfig(**settings)), roberta, hidden
     yield "RoBERTa for rows", t.RobertaForSequenceClassification(t.RobertaConfig(**settings)), roberta, rows
     yield "RoBERTa for tokens", t.RobertaForTokenClassification(t.RobertaConfig(**settings)), roberta, each
+    two = {key: value for key, value in settings.items() if key != "num_labels"}
+    yield "RoBERTa for answers", t.RobertaForQuestionAnswering(t.RobertaConfig(**two)), roberta, answers
     small = t.ViTConfig(**IMAGE, image_size=8, patch_size=4)
     wide = t.ViTConfig(**IMAGE, image_size=[8, 8], patch_size=[4, 2], qkv_bias=False, pooler_output_size=5, pooler_act="gelu")
     yield "ViT", t.ViTModel(small), images(8), None
@@ -121,16 +126,20 @@ def run(name, model, inputs, labels):
             "output": short(summary("output", output.last_hidden_state)),
             "pooled": short(output.pooler_output.flatten()),
         }
-    result["output"] = short(summary("output", output.logits))
+    is_answers = name.endswith("for answers")
+    logits = lambda output: torch.stack([output.start_logits, output.end_logits], -1) if is_answers else output.logits
+    targets = dict(start_positions=labels[:, 0], end_positions=labels[:, 1]) if is_answers else dict(labels=labels)
+    result["output"] = short(summary("output", logits(output)))
     model.train()
-    # Adam would enlarge the rounding errors of gradients of weights before a batch norm, many of which are near 0.
-    is_resnet = name.startswith("ResNet")
-    settings = dict(lr=0.05, momentum=0.9) if is_resnet else dict(lr=1e-3, weight_decay=0.01)
-    optimizer = (torch.optim.SGD if is_resnet else torch.optim.AdamW)(model.parameters(), **settings)
+    # Adam would enlarge the rounding errors of gradients that are near 0: of weights before a batch norm, and of a bias
+    # that is added to all logits of a softmax.
+    has_zeros = name.startswith("ResNet") or is_answers
+    settings = dict(lr=0.05, momentum=0.9) if has_zeros else dict(lr=1e-3, weight_decay=0.01)
+    optimizer = (torch.optim.SGD if has_zeros else torch.optim.AdamW)(model.parameters(), **settings)
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = model(**inputs, labels=labels).loss
+        loss = model(**inputs, **targets).loss
         loss.backward()
         if step == 0:
             gradients = {key: short(summary(key, parameter.grad)) for key, parameter in parameters.items()}
@@ -138,7 +147,7 @@ def run(name, model, inputs, labels):
         losses.append(loss)
     running = {key: short(summary(key, state[key])) for key in sorted(names) if "running" in key}
     model.eval()
-    trained = model(**inputs).logits
+    trained = logits(model(**inputs))
     return {**result, "gradients": gradients, "losses": short(losses), "running": running, "trained": short(summary("output", trained))}
 
 

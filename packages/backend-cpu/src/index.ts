@@ -5,4 +5,5 @@ export type { LoopsBy } from './engines/loops/loops.ts';
 export type { ArenaUsage } from './memory/arena.ts';
 export type { ProductInstructions } from './engines/products/product-machine.ts';
 export type { ProductsBy } from './engines/products/products.ts';
+export { onnxRuntimeLibrary } from './onnx-runtime-library.ts';
 export { type RegisterPeak, registerPeak } from './register-peak.ts';

@@ -2,9 +2,11 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { deepspeed } from '@shardwise/compat';
-import { ConfigError, init, nn, type RankContext } from 'shardwise';
+import { ConfigError, dist, init, nn, type RankContext } from 'shardwise';
 import { pathsOf } from '../src/config/key-table.ts';
 import { deepspeedKeys } from '../src/deepspeed/keys.ts';
+import { readSettings } from '../src/deepspeed/settings.ts';
+import { strategyOf } from '../src/deepspeed/strategy.ts';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 
 let context: RankContext;
@@ -116,8 +118,12 @@ describe('the keys of a configuration', () => {
     [{ sparse_gradients: true }, 'sparse_gradients'],
     [{ gradient_allreduce_op: 'sum' }, 'Multiply the loss by the number of ranks'],
     [
-      { zero_optimization: { stage: 3, zero_quantized_weights: true } },
-      'zero_optimization.zero_quantized_weights',
+      { zero_optimization: { stage: 2, zero_quantized_weights: true } },
+      'zero_optimization.zero_quantized_weights beside zero_optimization.stage 2',
+    ],
+    [
+      { zero_optimization: { stage: 3, zero_hpz_partition_size: 2 } },
+      'zero_optimization.zero_hpz_partition_size 2: 1 data-parallel ranks',
     ],
     [
       { zero_optimization: { stage: 1 }, gradient_predivide_factor: 2 },
@@ -160,6 +166,28 @@ describe('the keys of a configuration', () => {
       zero_optimization: { stage: 2, zero_hpz_partition_size: 1, mics_shard_size: -1 },
     });
     expect(engine.zeroOptimizationStage).toBe(2);
+  });
+
+  it('of ZeRO++ are options of the strategy', () => {
+    const explained = (keys: object): string => {
+      const { settings } = readSettings('c', { zero_optimization: { stage: 3, ...keys } }, {});
+      const parameters = [
+        { name: 'weight', shape: [64, 64], dtype: 'f32', requiresGrad: true },
+      ] as const;
+      const strategy = strategyOf(settings, 4, { files: [] });
+      return dist.explain(strategy.plan({ parameters }, [{ name: 'dp', size: 4 }]));
+    };
+    const all = explained({
+      zero_quantized_weights: true,
+      zero_quantized_gradients: true,
+      zero_hpz_partition_size: 2,
+    });
+    expect(all).toContain('\nparameters are sent in 8 bits');
+    expect(all).toContain('\ngradients are sent in 4 bits');
+    expect(all).toContain('the 2 ranks of a host');
+    const frozen = explained({ zero_quantized_nontrainable_weights: true });
+    expect(frozen).toContain('\nparameters that do not train are sent in 8 bits');
+    expect(explained({})).not.toContain(' bits');
   });
 
   it('that change nothing are listed once, by rank 0', async () => {

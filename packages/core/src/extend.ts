@@ -72,6 +72,7 @@ export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,
+  inRegion,
   inputNode,
   isGradEnabled,
   newestNodeId,

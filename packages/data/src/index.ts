@@ -27,6 +27,18 @@ export {
   tokenClassificationSample,
   type TokenClassificationOptions,
 } from './collate/word-labels.ts';
+export {
+  type Question,
+  type QuestionAnsweringOptions,
+  type QuestionAnsweringSample,
+  questionAnsweringSamples,
+} from './collate/question-answering.ts';
+export {
+  predictedAnswer,
+  type PredictedAnswer,
+  type PredictedAnswerOptions,
+  type ScoredSample,
+} from './collate/predicted-answer.ts';
 export { packDocuments, type PackDocumentsOptions } from './collate/pack-documents.ts';
 export { tensorsOf } from './collate/tensors-of.ts';
 export type { TokenRows } from './collate/token-rows.ts';

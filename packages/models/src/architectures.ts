@@ -8,12 +8,14 @@ import { GPT2LMHeadModel } from './decoders/gpt2.ts';
 import { LlamaForCausalLM } from './decoders/llama.ts';
 import {
   BertForMaskedLM,
+  BertForQuestionAnswering,
   BertForSequenceClassification,
   BertForTokenClassification,
   BertModel,
 } from './encoders/bert.ts';
 import {
   RobertaForMaskedLM,
+  RobertaForQuestionAnswering,
   RobertaForSequenceClassification,
   RobertaForTokenClassification,
   RobertaModel,
@@ -30,10 +32,12 @@ export const architectures: readonly Architecture[] = [
   architecture(BertForMaskedLM),
   architecture(BertForSequenceClassification),
   architecture(BertForTokenClassification),
+  architecture(BertForQuestionAnswering),
   architecture(RobertaModel),
   architecture(RobertaForMaskedLM),
   architecture(RobertaForSequenceClassification),
   architecture(RobertaForTokenClassification),
+  architecture(RobertaForQuestionAnswering),
   architecture(ViTModel),
   architecture(ViTForImageClassification),
   architecture(ResNetModel),

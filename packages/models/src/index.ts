@@ -9,6 +9,7 @@ export { Qwen3ForCausalLM, type Qwen3Config } from './decoders/qwen3.ts';
 export { LlamaForCausalLM, type LlamaConfig } from './decoders/llama.ts';
 export {
   BertForMaskedLM,
+  BertForQuestionAnswering,
   BertForSequenceClassification,
   BertForTokenClassification,
   BertModel,
@@ -16,9 +17,11 @@ export {
 } from './encoders/bert.ts';
 export type { LabelConfig, ProblemType } from './encoders/classification.ts';
 export type { EncoderCall } from './encoders/encoder-call.ts';
+export type { QuestionAnsweringCall } from './encoders/question-answering.ts';
 export type { EncoderConfig } from './encoders/encoder-config.ts';
 export {
   RobertaForMaskedLM,
+  RobertaForQuestionAnswering,
   RobertaForSequenceClassification,
   RobertaForTokenClassification,
   RobertaModel,

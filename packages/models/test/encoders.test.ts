@@ -6,6 +6,7 @@ import {
   type EncoderCall,
   modelFromConfig,
   type PretrainedModel,
+  type QuestionAnsweringCall,
   ResNetForImageClassification,
   RobertaModel,
   ViTModel,
@@ -40,7 +41,8 @@ const [heads, poolers] = [
   cases.filter((each) => 'pooled' in each),
 ];
 
-type Inputs = readonly [inputs: Tensor, call: EncoderCall, labels: Tensor];
+type Inputs = readonly [inputs: Tensor, call: EncoderCall, targets: Targets];
+type Targets = Pick<EncoderCall, 'labels'> | QuestionAnsweringCall;
 
 beforeAll(oneRank);
 
@@ -55,17 +57,23 @@ async function build({ config }: (typeof cases)[number]): Promise<PretrainedMode
 /** The inputs of a case of tools/golden-encoders.py. */
 async function inputsOf(name: string): Promise<Inputs> {
   const rows = fromData(Int32Array.from(rowLabels), [4], 'i32');
-  if (name.startsWith('ViT')) return [images(8), {}, rows];
-  if (name.startsWith('ResNet')) return [images(32), {}, rows];
+  if (name.startsWith('ViT')) return [images(8), {}, { labels: rows }];
+  if (name.startsWith('ResNet')) return [images(32), {}, { labels: rows }];
   const isBert = name.startsWith('BERT');
   const { inputs, call } = await textOf(isBert ? 0 : 1);
   const { attentionMask, tokenTypeIds, labels } = call;
   const own = isBert ? { attentionMask, tokenTypeIds } : { attentionMask };
-  if (name.endsWith('language model')) return [inputs, own, labels];
-  if (name.endsWith('for tokens')) return [inputs, own, await tokenLabels()];
-  if (name.endsWith('for numbers')) return [inputs, own, rows.to('f32')];
+  if (name.endsWith('language model')) return [inputs, own, { labels }];
+  if (name.endsWith('for tokens')) return [inputs, own, { labels: await tokenLabels() }];
+  if (name.endsWith('for answers')) {
+    const startPositions = fromData(Int32Array.of(1, 0, 4, 2), [4], 'i32');
+    // The last one is beyond the row.
+    const endPositions = fromData(Int32Array.of(3, 0, 4, 12), [4], 'i32');
+    return [inputs, own, { startPositions, endPositions }];
+  }
+  if (name.endsWith('for numbers')) return [inputs, own, { labels: rows.to('f32') }];
   const isSeveral = name.endsWith('several labels of a row');
-  return [inputs, own, isSeveral ? rows.oneHot(3).to('f32') : rows];
+  return [inputs, own, { labels: isSeveral ? rows.oneHot(3).to('f32') : rows }];
 }
 
 describe.each(cases)('$name', (golden) => {
@@ -105,13 +113,13 @@ describe.each(poolers)('$name', (golden) => {
 describe.each(heads)('$name', (golden) => {
   test('has the gradients, the losses and the statistics of PyTorch in training', async () => {
     const model = await build(golden);
-    const [inputs, call, labels] = await inputsOf(golden.name);
-    const optimizer = golden.name.startsWith('ResNet')
+    const [inputs, call, targets] = await inputsOf(golden.name);
+    const optimizer = /^ResNet|for answers$/.test(golden.name)
       ? new optim.SGD(model.parameters(), { lr: 0.05, momentum: 0.9 })
       : new optim.AdamW(model.parameters(), { lr: 1e-3, weightDecay: 0.01 });
     const losses: number[] = [];
     for (const [step] of golden.losses.entries()) {
-      const loss = model.forward(inputs, { ...call, labels });
+      const loss = model.forward(inputs, { ...call, ...targets });
       optimizer.zeroGrad();
       loss.backward();
       if (step === 0) {
@@ -160,6 +168,14 @@ test('What an encoder cannot do with a call is an error.', async () => {
   expect(() => model.forward(zeros([1, 3], 'i32'), { cache })).toThrow('with a cache');
   const misspelled: object = { attention_mask: zeros([1, 3], 'i32') };
   expect(() => model.forward(zeros([1, 3], 'i32'), misspelled)).toThrow('attention_mask');
+});
+
+test('One position of an answer without the other is an error.', async () => {
+  const golden = cases.find(({ name }) => name === 'BERT for answers');
+  if (golden === undefined) throw new RangeError('no such case');
+  const call: object = { startPositions: zeros([1], 'i32') };
+  const model = await build(golden);
+  expect(() => model.forward(zeros([1, 3], 'i32'), call)).toThrow('startPositions alone');
 });
 
 test('A config that an encoder cannot compute is an error that names the key.', () => {

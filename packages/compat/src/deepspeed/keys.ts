@@ -33,6 +33,8 @@ const oldOffload = (section: string): KeyUse =>
 
 const zeroOptimization: KeyTable = {
   ...done('stage', 'reduce_bucket_size'),
+  ...done('zero_hpz_partition_size', 'zero_quantized_gradients'),
+  ...done('zero_quantized_weights', 'zero_quantized_nontrainable_weights'),
   offload_param: { keys: offload },
   offload_optimizer: { keys: offload },
   ...harmless(
@@ -77,16 +79,8 @@ const zeroOptimization: KeyTable = {
     false,
   ),
   legacy_stage1: refused('a key of DeepSpeed before 0.5', removeIt, false),
-  zero_hpz_partition_size: refused(
-    'parts within a node (ZeRO++)',
-    'Use dist.fsdp({ replicas }) in words of Shardwise',
-    1,
-  ),
   mics_shard_size: refused('MiCS', 'Use dist.fsdp({ replicas }) in words of Shardwise', -1),
   mics_hierarchical_params_gather: refused('MiCS', removeIt, false),
-  zero_quantized_weights: refused('weights of 8 bits on the way (ZeRO++)', removeIt, false),
-  zero_quantized_nontrainable_weights: refused('weights of 8 bits on the way', removeIt, false),
-  zero_quantized_gradients: refused('gradients of 4 bits on the way (ZeRO++)', removeIt, false),
   zeropp_loco_param: refused('corrections of gradients of 4 bits (LoCo)', removeIt, null),
   zenflow: refused('updates that wait for the host (ZenFlow)', removeIt, null),
 };

@@ -61,6 +61,10 @@ const settingsSchema = z.object({
     .object({
       stage: z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)]).default(0),
       reduce_bucket_size: z.number().positive().optional(),
+      zero_quantized_weights: z.boolean().default(false),
+      zero_quantized_nontrainable_weights: z.boolean().default(false),
+      zero_quantized_gradients: z.boolean().default(false),
+      zero_hpz_partition_size: z.int().positive().default(1),
       offload_param: offload,
       offload_optimizer: offload,
     })
@@ -117,6 +121,10 @@ export interface Settings {
   readonly zero_optimization: {
     readonly stage: 0 | 1 | 2 | 3;
     readonly reduce_bucket_size?: number | undefined;
+    readonly zero_quantized_weights: boolean;
+    readonly zero_quantized_nontrainable_weights: boolean;
+    readonly zero_quantized_gradients: boolean;
+    readonly zero_hpz_partition_size: number;
     readonly offload_param?: OffloadSection | null | undefined;
     readonly offload_optimizer?: OffloadSection | null | undefined;
   };
@@ -215,6 +223,20 @@ function checkTogether(settings: Settings): void {
     throw new ConfigError(
       { asked: `${path} beside device nvme`, found: 'no path', todo: 'Name a folder of that disk' },
       { path },
+    );
+  }
+  for (const [key, isSet] of Object.entries({
+    zero_quantized_weights: zero.zero_quantized_weights,
+    zero_quantized_nontrainable_weights: zero.zero_quantized_nontrainable_weights,
+    zero_quantized_gradients: zero.zero_quantized_gradients,
+    zero_hpz_partition_size: zero.zero_hpz_partition_size !== 1,
+  })) {
+    if (!isSet || zero.stage === 3) continue;
+    throw together(
+      `zero_optimization.${key}`,
+      `zero_optimization.stage ${zero.stage}`,
+      'parameters that each rank keeps whole, where DeepSpeed does nothing about the key',
+      'Write stage 3, or remove the key',
     );
   }
   if ((parameters?.device ?? 'none') !== 'none' && zero.stage !== 3) {

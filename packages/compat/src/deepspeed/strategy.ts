@@ -97,14 +97,42 @@ export function strategyOf(
     throw new ConfigError({ asked: `${path} beside stage ${zero.stage}`, found, todo }, { path });
   }
   const { parameters: pages } = offloading;
-  if (pages !== undefined) return dist.fsdp({ ...policy, pages });
+  const plusPlus = zero.stage === 3 ? zeroPlusPlusOf(settings, ranks) : {};
+  if (pages !== undefined) return dist.fsdp({ ...policy, ...plusPlus, pages });
   const { stage, reduce_bucket_size: elements } = zero;
   const bytes = reducesHalf(settings) ? 2 : 4;
   return dist.zero({
     ...policy,
+    ...plusPlus,
     stage,
     ...(elements === undefined || stage === 3 ? {} : { bucketBytes: elements * bytes }),
   });
+}
+
+/** The options of ZeRO++, of stage 3. Throws ConfigError for ranks of a host that do not divide all ranks. */
+function zeroPlusPlusOf(
+  { zero_optimization: zero }: Settings,
+  ranks: number,
+): dist.ZeroPlusPlusOptions {
+  const hostRanks = zero.zero_hpz_partition_size;
+  if (ranks % hostRanks !== 0) {
+    const path = 'zero_optimization.zero_hpz_partition_size';
+    throw new ConfigError(
+      {
+        asked: `${path} ${hostRanks}`,
+        found: `${ranks} data-parallel ranks, which is not a multiple of it`,
+        todo: 'Write the number of ranks of a host',
+      },
+      { path, ranks },
+    );
+  }
+  return {
+    zeroQuantizedWeights: zero.zero_quantized_weights,
+    zeroQuantizedNontrainableWeights:
+      zero.zero_quantized_weights || zero.zero_quantized_nontrainable_weights,
+    zeroQuantizedGradients: zero.zero_quantized_gradients,
+    zeroHpzPartitionSize: hostRanks,
+  };
 }
 
 function reducesHalf(settings: Settings): boolean {

@@ -26,6 +26,7 @@ import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 import { EncoderPart } from './encoder-part.ts';
+import { type QuestionAnsweringCall, spanCall, spanHead, spanLoss } from './question-answering.ts';
 
 // BERT (Devlin et al. 2019), and with it MiniLM (Wang et al. 2020), which is a BERT of another size.
 // Letters: B batch, T tokens, C channels, V vocabulary, L labels.
@@ -237,6 +238,41 @@ export class BertForTokenClassification extends Classifier<EncoderConfig> {
   override division(): ModelDivision {
     const { numAttentionHeads: heads } = this.config;
     return encoderDivision({ layers: 'bert.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
+}
+
+/** BERT that marks the answer of a question in a context. */
+export class BertForQuestionAnswering extends PretrainedModel<EncoderConfig> {
+  static readonly architecture = 'BertForQuestionAnswering';
+  static readonly format: ConfigFormat<EncoderConfig> = bertFormat;
+  override readonly baseModelPrefix = 'bert';
+  readonly bert: BertModel;
+  readonly qaOutputs: Linear;
+
+  /** Throws ConfigError for a config that this class cannot compute. */
+  constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
+    super(BertForQuestionAnswering, config);
+    this.bert = new BertModel(this.config, { ...options, addPoolingLayer: false });
+    this.qaOutputs = spanHead(this.config, options);
+  }
+
+  /**
+   * Returns the logits that a token is the first and the last one of the answer, or the mean loss of both positions.
+   * Shape: inputIds i32 [B, T], startPositions, endPositions i32 [B] -> [B, T, 2] or [].
+   */
+  forward(inputIds: Tensor, call: QuestionAnsweringCall = {}): Tensor {
+    const { encoderCall, positions } = spanCall(call);
+    const logits = this.qaOutputs.forward(this.bert.forward(inputIds, encoderCall));
+    return positions === null ? logits : spanLoss(logits, positions);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'bert.encoder.layer', heads });
   }
 
   protected override attentionFeatures(): number {

@@ -19,6 +19,7 @@ import { type EncoderConfig, requireTied, robertaFormat } from './encoder-config
 import { encoderDivision } from './encoder-division.ts';
 import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
+import { type QuestionAnsweringCall, spanCall, spanHead, spanLoss } from './question-answering.ts';
 
 // RoBERTa (Liu et al. 2019): a BERT whose places are counted from the padding token, and with other heads.
 // Letters: B batch, T tokens, C channels, V vocabulary, L labels.
@@ -216,6 +217,41 @@ export class RobertaForTokenClassification extends Classifier<EncoderConfig> {
   override division(): ModelDivision {
     const { numAttentionHeads: heads } = this.config;
     return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+  }
+
+  protected override attentionFeatures(): number {
+    return this.config.numHiddenLayers * this.config.hiddenSize;
+  }
+}
+
+/** RoBERTa that marks the answer of a question in a context. */
+export class RobertaForQuestionAnswering extends PretrainedModel<EncoderConfig> {
+  static readonly architecture = 'RobertaForQuestionAnswering';
+  static readonly format: ConfigFormat<EncoderConfig> = robertaFormat;
+  override readonly baseModelPrefix = 'roberta';
+  readonly roberta: RobertaModel;
+  readonly qaOutputs: Linear;
+
+  /** Throws ConfigError for a config that this class cannot compute. */
+  constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
+    super(RobertaForQuestionAnswering, config);
+    this.roberta = new RobertaModel(this.config, { ...options, addPoolingLayer: false });
+    this.qaOutputs = spanHead(this.config, options);
+  }
+
+  /**
+   * Returns the logits that a token is the first and the last one of the answer, or the mean loss of both positions.
+   * Shape: inputIds i32 [B, T], startPositions, endPositions i32 [B] -> [B, T, 2] or [].
+   */
+  forward(inputIds: Tensor, call: QuestionAnsweringCall = {}): Tensor {
+    const { encoderCall, positions } = spanCall(call);
+    const logits = this.qaOutputs.forward(this.roberta.forward(inputIds, encoderCall));
+    return positions === null ? logits : spanLoss(logits, positions);
+  }
+
+  override division(): ModelDivision {
+    const { numAttentionHeads: heads } = this.config;
+    return encoderDivision({ layers: 'roberta.encoder.layer', heads });
   }
 
   protected override attentionFeatures(): number {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
+import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
 import { verifyCommand } from '../verify/verify-command.ts';
 import { runCommand } from './run-command.ts';
@@ -81,6 +82,33 @@ export async function verifyByOptions(
   raw: unknown,
 ): Promise<number> {
   return verifyCommand({ script, args, ...verifySchema.parse(raw) });
+}
+
+/** The options of `shardwise doctor` that it gives to `shardwise run` as they are, with their names there. */
+const linkOptions = {
+  nproc: '--nproc',
+  ranks: '--ranks',
+  transport: '--transport',
+  nnodes: '--nnodes',
+  nodeRank: '--node-rank',
+  rdzv: '--rdzv',
+  rdzvId: '--rdzv-id',
+  secretFile: '--secret-file',
+  joinTimeout: '--join-timeout',
+} as const;
+
+const doctorSchema = z.object({ json: z.boolean(), page: z.string().optional() });
+const linkTexts = z.record(z.string(), z.unknown());
+
+/** Runs `shardwise doctor`. `main` is the file of the command. */
+export async function doctorByOptions(main: string, raw: unknown): Promise<void> {
+  const { json, page } = doctorSchema.parse(raw);
+  const texts = linkTexts.parse(raw);
+  const runOptions = Object.entries(linkOptions).flatMap(([key, name]) => {
+    const text = texts[key];
+    return typeof text === 'string' ? [name, text] : [];
+  });
+  await doctorCommand({ json, page, main, runOptions });
 }
 
 const exportSchema = z.object({

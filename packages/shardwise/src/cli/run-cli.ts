@@ -140,6 +140,25 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       exitCode = await verifyByOptions(script, own, raw);
     });
   program
+    .command('doctor')
+    .description('say what this host can do, what holds it back, and what to do about it')
+    .option('--json', 'print the findings as JSON', false)
+    .option('--page <file>', 'write a page with a picture of the links, such as links.html')
+    // `shardwise run` parses the following options, which it gets as they are.
+    .option('-n, --nproc <count>', 'start ranks, as run does, and measure the links between them')
+    .option('--ranks <form>', 'threads or processes')
+    .option('--transport <module>', 'module that connects the ranks')
+    .option('--nnodes <count>', 'number of hosts; each of them runs this command')
+    .option('--node-rank <place>', 'place of this host; 0 shows the links')
+    .option('--rdzv <host:port>', 'address of host 0, where the hosts meet')
+    .option('--rdzv-id <name>', 'name of the job, the same on all its hosts')
+    .option('--secret-file <path>', "file with the job's secret (default: $SHARDWISE_SECRET)")
+    .option('--join-timeout <seconds>', 'time limit for the hosts to arrive')
+    .action(async (raw: unknown) => {
+      const { doctorByOptions } = await import('./commands.ts');
+      await doctorByOptions(argv[1] ?? '', raw);
+    });
+  program
     .command('export')
     .description('write the model of a checkpoint to one safetensors file')
     .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')

@@ -95,6 +95,8 @@ export {
   f16CompressHook,
   fsdp,
   type FullyShardedDataParallelOptions,
+  type QuantizedGradients,
+  type ZeroPlusPlusOptions,
   gatherForMetrics,
   type GatherForMetricsOptions,
   type GradBucket,

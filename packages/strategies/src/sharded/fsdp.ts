@@ -1,5 +1,6 @@
 import {
   checkOptions,
+  ConfigError,
   LayoutError,
   option,
   type OptionRules,
@@ -8,10 +9,16 @@ import {
 } from '@shardwise/core/extend';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { shardingPlan } from './sharding-plan.ts';
+import {
+  requireWholeHosts,
+  zeroPlusPlusOf,
+  type ZeroPlusPlusOptions,
+  zeroPlusPlusRules,
+} from './zero-plus-plus.ts';
 import { byLayer, type UnitOf, unitsOfModel } from './units/unit-names.ts';
 
 /** Options of `fsdp`. */
-export interface FullyShardedDataParallelOptions {
+export interface FullyShardedDataParallelOptions extends ZeroPlusPlusOptions {
   /** The mesh axis over which states and the batch are divided. Default: `dp`. */
   readonly axis?: string;
   /** A second mesh axis, whose ranks hold the same parts (hybrid sharding). */
@@ -61,6 +68,7 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
   mixedPrecision: option.object(),
   findUnusedParameters: option.flag,
   broadcastBuffers: option.flag,
+  ...zeroPlusPlusRules,
 };
 
 /**
@@ -75,25 +83,42 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   const { axis = 'dp', prefetch = 1, mixedPrecision, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   if (axis === replicas) throw sameAxes(axis);
+  const plusPlus = zeroPlusPlusOf('fsdp', options);
+  const { copyRanks, quantized } = plusPlus;
+  if (copyRanks !== undefined && reshardAfterForward !== undefined) throw twoCopies(copyRanks);
   return {
     specificationVersion: 1,
     name: 'fsdp',
-    plan: (model, axes) =>
-      shardingPlan(model, axes, {
+    plan: (model, axes) => {
+      requireWholeHosts('fsdp', plusPlus, axis, axes);
+      return shardingPlan(model, axes, {
         strategy: 'fsdp',
         axis,
         replicas,
         sharded: 'parameters',
         rule: 'rows',
         unitOf: unitOf ?? unitsOfModel(model) ?? byLayer,
-        reshardAfterForward: (unit) => reshardAfterForward ?? unit !== '',
+        reshardAfterForward: (unit) => reshardAfterForward ?? (unit !== '' && (copyRanks ?? true)),
         prefetch,
         pages,
         mixedPrecision,
         broadcastBuffers,
         findUnusedParameters,
-      }),
+        quantized,
+      });
+    },
   };
+}
+
+function twoCopies(ranks: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `fsdp with zeroHpzPartitionSize: ${ranks} and reshardAfterForward`,
+      found: 'two options that say what is kept between the forward and the backward pass',
+      todo: 'Leave out reshardAfterForward',
+    },
+    { option: 'zeroHpzPartitionSize' },
+  );
 }
 
 function sameAxes(axis: string): LayoutError {

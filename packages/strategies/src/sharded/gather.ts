@@ -3,6 +3,9 @@ import {
   type CollectivePlan,
   currentSession,
   type DividedParameter,
+  dtypes,
+  elementCount,
+  type ParameterPlan,
 } from '@shardwise/core/extend';
 import { distribute } from '../distributed-data-parallel/distribute.ts';
 import { axisSize } from '../layout/axis-size.ts';
@@ -12,6 +15,7 @@ import { planError } from '../plan/plan-error.ts';
 import {
   bytesOver,
   collectedDtypeOf,
+  collectedShape,
   ownerOf,
   plannedParameters,
   shardingOf,
@@ -26,6 +30,7 @@ import {
 } from '../plan/step.ts';
 import type { GradientReducer } from './units/gradient-reducer.ts';
 import type { ShardedParameter } from './parts/sharded-parameter.ts';
+import { BLOCK_ELEMENTS, quantizedBytes } from './quantized/quantize-rows.ts';
 import { type AfterForward, afterForwardOf, makeReshardGroups } from './units/after-forward.ts';
 import { checkUnits, installUnits } from './units/install-units.ts';
 import type { ShardedUnit } from './units/sharded-unit.ts';
@@ -43,6 +48,8 @@ export interface Gather {
    * each rank keeps a part of them, and this many neighbouring ranks together have all parts.
    */
   readonly reshardAfterForward: boolean | number;
+  /** The parameters whose values are sent in 8 bits: all, or those that do not train. Default: none. */
+  readonly quantized?: 'all' | 'frozen' | undefined;
   /** The number of units that are gathered before they are used. It is the same in all units. */
   readonly prefetch: number;
   /**
@@ -58,7 +65,7 @@ export interface Gather {
  */
 export const gather: StepKind<Gather> = {
   name: 'gather',
-  collectives({ axis, parameters, reshardAfterForward, latest }, plan) {
+  collectives({ axis, parameters, reshardAfterForward, latest, quantized }, plan) {
     const size = axisSize(plan.axes, axis);
     const scattered = plannedParameters(plan, parameters).filter(
       (planned) => shardingOf(planned, 'parameter', axis) !== null,
@@ -66,7 +73,10 @@ export const gather: StepKind<Gather> = {
     if (size === 1) return [];
     const gathers = (when: 'forward' | 'backward', over: string): CollectivePlan[] =>
       scattered.flatMap((planned) => {
-        const bytes = bytesOver(plan, planned, axis, collectedDtypeOf(plan, planned));
+        const elements = elementCount(collectedShape(plan, planned, axis)) / size;
+        const bytes = isQuantized(planned, elements, quantized)
+          ? size * quantizedBytes(elements, 8)
+          : bytesOver(plan, planned, axis, collectedDtypeOf(plan, planned));
         const parameters = [planned.name];
         const times = latest === undefined ? 1 : (latest[when][planned.name] ?? 0);
         return Array.from({ length: times }, (): CollectivePlan => {
@@ -87,6 +97,12 @@ export const gather: StepKind<Gather> = {
         ? []
         : gathers('backward', after.kind === 'reshard' ? after.axis : axis)),
     ];
+  },
+  explain(data, plan) {
+    const { axis, quantized } = data;
+    if (quantized === undefined || stepsOver(plan, gather, axis)[0]?.data !== data) return '';
+    const which = quantized === 'all' ? 'parameters' : 'parameters that do not train';
+    return `${which} are sent in 8 bits by blocks of ${BLOCK_ELEMENTS} elements`;
   },
   follows: (_, other) => Step.is(other, distribute),
   check(data, context) {
@@ -110,6 +126,14 @@ export const gather: StepKind<Gather> = {
         return [each.unit, { parameters, afterForward }] as const;
       }),
     );
+    for (const { parameters, quantized } of steps.map(({ data: each }) => each)) {
+      for (const name of parameters) {
+        const planned = context.plannedOf(name);
+        for (const { part } of shardedOf(name, context)) {
+          if (isQuantized(planned, part.numel, quantized)) part.quantizeGathers();
+        }
+      }
+    }
     await makeReshardGroups(
       [...units.values()].map(({ afterForward }) => afterForward),
       axis,
@@ -131,6 +155,16 @@ export const gather: StepKind<Gather> = {
     });
   },
 };
+
+/** Whether a parameter is sent in 8 bits. Integers and parts without elements are sent as they are. */
+function isQuantized(
+  { dtype, requiresGrad }: ParameterPlan,
+  elements: number,
+  quantized: Gather['quantized'],
+): boolean {
+  const isChosen = quantized === 'all' || (quantized === 'frozen' && !requiresGrad);
+  return isChosen && elements > 0 && dtypes[dtype].kind === 'float';
+}
 
 /** Returns the parameter of this name if this rank updates a part of it. */
 function shardedOf(name: string, { sharded }: PlanContext): readonly ShardedParameter[] {
@@ -193,7 +227,7 @@ function requireApart(steps: readonly Step<Gather>[], plan: ModelPlan): void {
     const asked = `that gathers '${name}'`;
     throw planError(plan, { asked, found: 'two steps that gather it', todo }, { parameter: name });
   }
-  requireSameSettings(plan, steps, ({ prefetch }) => ({ prefetch }));
+  requireSameSettings(plan, steps, ({ prefetch, quantized }) => ({ prefetch, quantized }));
 }
 
 /** Returns the plan with the parameters that the latest passes have read. */

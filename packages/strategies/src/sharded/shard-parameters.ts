@@ -3,6 +3,8 @@ import { markPart } from '../plan/averaged-parameters.ts';
 import { batchAxesOf } from '../plan/axes.ts';
 import type { NamedParameters, PlanContext, ShardingRequest } from '../plan/plan-context.ts';
 import { lowPrecisionOf } from '../plan/planned-bytes.ts';
+import { axisSize } from '../layout/axis-size.ts';
+import { makeHostGroups, reductionOver } from './quantized-reduce.ts';
 import { GradientReducer } from './units/gradient-reducer.ts';
 import { ShardedParameter } from './parts/sharded-parameter.ts';
 import { shardedPart } from './parts/sharded-part-of.ts';
@@ -19,7 +21,10 @@ export async function shardParameters(
 ): Promise<GradientReducer> {
   const { axis } = over;
   const axes = batchAxesOf(over);
-  const reducer = new GradientReducer(over, findUnusedParameters);
+  const quantized = reductionOver(context.plan, axis);
+  if (quantized !== undefined)
+    await makeHostGroups(quantized, axis, axisSize(context.plan.axes, axis));
+  const reducer = new GradientReducer(over, findUnusedParameters, quantized);
   const replacements = new Map<Parameter, ShardedParameter>();
   for (const [name, parameter] of named) {
     const planned = context.plannedOf(name);

@@ -15,6 +15,8 @@ import { type BatchAxes, batchAxesOf, requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { gather } from './gather.ts';
 import { page } from './page.ts';
+import { quantizedReduce } from './quantized-reduce.ts';
+import type { QuantizedMessages } from './zero-plus-plus.ts';
 import { afterForwardOf } from './units/after-forward.ts';
 import { commonUnit, type UnitOf } from './units/unit-names.ts';
 
@@ -36,6 +38,8 @@ export interface ShardingOptions {
   /** Where parts of parameters are kept between their uses, if not on the device. */
   readonly pages?: PageStore | undefined;
   readonly mixedPrecision?: MixedPrecision | undefined;
+  /** What is sent in few bits. Default: nothing. */
+  readonly quantized?: QuantizedMessages | undefined;
   /** Whether gradients of all trained parameters are reduced in each pass, as zeros where it reaches none. */
   readonly findUnusedParameters: boolean;
   /** Whether ranks train and evaluate with rank 0's buffers, as ddp does. */
@@ -49,6 +53,7 @@ export function shardingPlan(
   options: ShardingOptions,
 ): ModelPlan {
   const { strategy, axis, replicas, sharded, rule, unitOf, prefetch, pages } = options;
+  const { quantized = {} } = options;
   const size = requireAxis(strategy, axes, axis);
   if (replicas !== undefined) requireAxis(strategy, axes, replicas);
   const over: BatchAxes = replicas === undefined ? { axis } : { axis, replicas };
@@ -76,12 +81,21 @@ export function shardingPlan(
       ...units.map(([unit, list]) => {
         const reshardAfterForward = options.reshardAfterForward(unit);
         const own = list.map(({ name }) => name);
-        return new Step(gather, { axis, unit, parameters: own, reshardAfterForward, prefetch });
+        return new Step(gather, {
+          axis,
+          unit,
+          parameters: own,
+          reshardAfterForward,
+          prefetch,
+          ...(quantized.weights && { quantized: quantized.weights }),
+        });
       }),
-      ...[...groups.values()].map(
-        (list) =>
-          new Step(reduce, { ...over, parameters: list.map(({ name }) => name), ...unused }),
-      ),
+      ...[...groups.values()].map((list) => {
+        const reduced = { ...over, parameters: list.map(({ name }) => name), ...unused };
+        return quantized.gradients === undefined
+          ? new Step(reduce, reduced)
+          : new Step(quantizedReduce, { ...reduced, quantized: quantized.gradients });
+      }),
       ...(options.broadcastBuffers ? [new Step(broadcastBuffers, { axes: batchAxes })] : []),
     ],
     ...plannedPrecision(options.mixedPrecision),

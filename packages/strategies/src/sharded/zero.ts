@@ -1,5 +1,6 @@
 import {
   checkOptions,
+  ConfigError,
   option,
   type OptionRules,
   type ParameterSpec,
@@ -8,13 +9,19 @@ import {
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { type ShardingOptions, shardingPlan } from './sharding-plan.ts';
+import {
+  requireWholeHosts,
+  zeroPlusPlusOf,
+  type ZeroPlusPlusOptions,
+  zeroPlusPlusRules,
+} from './zero-plus-plus.ts';
 import { byLayer, oneUnit, type UnitOf, unitsOfModel } from './units/unit-names.ts';
 
 /** The states that the ranks divide. 1: optimizer states. 2: gradients as well. 3: parameters as well. */
 export type ZeroStage = 1 | 2 | 3;
 
 /** Options of `zero`. */
-export interface ZeroOptions {
+export interface ZeroOptions extends ZeroPlusPlusOptions {
   readonly stage: ZeroStage;
   /** The mesh axis over which states and the batch are divided. Default: `dp`. */
   readonly axis?: string;
@@ -55,6 +62,7 @@ const optionRules: OptionRules<ZeroOptions> = {
   mixedPrecision: option.object(),
   findUnusedParameters: option.flag,
   broadcastBuffers: option.flag,
+  ...zeroPlusPlusRules,
 };
 
 const GRADIENT_BUCKET_BYTES = 4 * 1024 * 1024;
@@ -67,7 +75,8 @@ const shardedAt = {
 
 /**
  * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"). Each rank updates one part of each parameter: a
- * consecutive range of its elements, as in DeepSpeed. Throws ConfigError for options out of range.
+ * consecutive range of its elements, as in DeepSpeed. Throws ConfigError for options out of range, and for those of ZeRO++
+ * in stages 1 and 2.
  */
 export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);
@@ -76,28 +85,57 @@ export function zero(options: ZeroOptions): Strategy {
   const { bucketBytes = GRADIENT_BUCKET_BYTES, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   const strategy = `zero-${stage}`;
+  if (stage !== 3) requireNoZeroPlusPlus(strategy, options);
+  const plusPlus = zeroPlusPlusOf(strategy, options);
   return {
     specificationVersion: 1,
     name: strategy,
-    plan: (model, axes) =>
-      shardingPlan(model, axes, {
+    plan: (model, axes) => {
+      requireWholeHosts(strategy, plusPlus, axis, axes);
+      return shardingPlan(model, axes, {
         strategy,
         axis,
         sharded: shardedAt[stage],
         rule: 'flat',
         ...(stage === 3
-          ? unitOptions(unitOf ?? unitsOfModel(model) ?? byLayer)
+          ? unitOptions(unitOf ?? unitsOfModel(model) ?? byLayer, plusPlus.copyRanks)
           : bucketOptions(model.parameters, bucketBytes)),
         prefetch,
         mixedPrecision,
         broadcastBuffers,
         findUnusedParameters,
-      }),
+        quantized: plusPlus.quantized,
+      });
+    },
   };
 }
 
-function unitOptions(unitOf: UnitOf): Pick<ShardingOptions, 'unitOf' | 'reshardAfterForward'> {
-  return { unitOf, reshardAfterForward: (unit) => unit !== '' };
+function unitOptions(
+  unitOf: UnitOf,
+  copyRanks: number | undefined,
+): Pick<ShardingOptions, 'unitOf' | 'reshardAfterForward'> {
+  return { unitOf, reshardAfterForward: (unit) => unit !== '' && (copyRanks ?? true) };
+}
+
+/** Throws ConfigError for an option of ZeRO++ in a stage in which each rank keeps the whole parameters. */
+function requireNoZeroPlusPlus(strategy: string, options: ZeroOptions): void {
+  const asked = {
+    zeroQuantizedWeights: options.zeroQuantizedWeights ?? false,
+    zeroQuantizedNontrainableWeights: options.zeroQuantizedNontrainableWeights ?? false,
+    zeroQuantizedGradients: options.zeroQuantizedGradients ?? false,
+    zeroHpzPartitionSize: (options.zeroHpzPartitionSize ?? 1) !== 1,
+  };
+  const name = Object.entries(asked).find(([, value]) => value !== false)?.[0];
+  if (name === undefined) return;
+  throw new ConfigError(
+    {
+      asked: `${name} in ${strategy}`,
+      found:
+        'ranks that keep whole parameters, which they neither gather for a pass nor update apart from what they read',
+      todo: 'Write stage: 3, or leave the option out',
+    },
+    { option: name },
+  );
 }
 
 function bucketOptions(

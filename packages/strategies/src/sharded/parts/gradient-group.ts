@@ -8,6 +8,7 @@ import {
   withCollectiveName,
   withCollectiveOrder,
 } from '@shardwise/core/extend';
+import { quantizedMean, type QuantizedReduction } from '../quantized/quantized-mean.ts';
 import type { ShardedPart } from './sharded-part.ts';
 import { sumOf } from './sum-of.ts';
 
@@ -33,14 +34,21 @@ export interface GroupReducer {
 export class GradientGroup {
   readonly #reducer: GroupReducer;
   readonly #replicas: string | undefined;
+  readonly #quantized: QuantizedReduction | undefined;
   readonly #members: ShardedPart[] = [];
   /** The number of leaves that the present backward pass has still to reach. */
   #awaited = 0;
   readonly #arrived = new Map<ShardedPart, Node>();
 
-  constructor(reducer: GroupReducer, replicas: string | undefined) {
+  /** `quantized`: how gradients are averaged in few bits, if they are. */
+  constructor(
+    reducer: GroupReducer,
+    replicas: string | undefined,
+    quantized: QuantizedReduction | undefined,
+  ) {
     this.#reducer = reducer;
     this.#replicas = replicas;
+    this.#quantized = quantized;
   }
 
   add(member: ShardedPart): this {
@@ -137,10 +145,13 @@ export class GradientGroup {
     });
   }
 
-  #average(padded: Tensor, { axis, averageName }: ShardedPart): Node {
+  #average(padded: Tensor, { axis, averageName: name, place }: ShardedPart): Node {
     const { pass } = this.#reducer;
-    return withCollectiveName(averageName, () => {
-      const average = reduceScatter(padded, axis, 0, 'avg', pass);
+    return withCollectiveName(name, () => {
+      const average =
+        this.#quantized === undefined || padded.numel === 0
+          ? reduceScatter(padded, axis, 0, 'avg', pass)
+          : quantizedMean(padded, this.#quantized, { axis, size: place.size, name });
       if (this.#replicas === undefined) return average.node;
       return allReduce(average, this.#replicas, { reduce: 'avg', pass }).node;
     });

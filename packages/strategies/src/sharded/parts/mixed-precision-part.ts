@@ -39,7 +39,7 @@ export class MixedPrecisionPart extends ShardedPart {
   override collect(): Node {
     const { kept } = this.#low;
     if (this.#options.stores === 'whole') return kept.node;
-    return this.gatherParts(kept).node;
+    return this.gatherForForward(kept).node;
   }
 
   override collectExact(): Node {

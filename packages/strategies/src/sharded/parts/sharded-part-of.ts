@@ -103,6 +103,6 @@ function ownData(bytes: Uint8Array<ArrayBuffer>, shape: Shape, dtype: DType): Ho
 /** A part of which the rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
 class ScatteredPart extends ShardedPart {
   override collect(): Node {
-    return this.gatherParts(this).node;
+    return this.gatherForForward(this).node;
   }
 }

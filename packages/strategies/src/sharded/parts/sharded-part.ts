@@ -25,6 +25,7 @@ import { StoredPart } from '../../parameters/stored-part.ts';
 import { layoutOver, type Sharding } from '../../layout/axis-layout.ts';
 import { fromParts, type Place, toParts } from '../../layout/equal-parts.ts';
 import { paddedShape, partShape } from '../../layout/part-shapes.ts';
+import { type GatherMessage, QuantizedGather } from '../quantized/quantized-gather.ts';
 import { sumOf } from './sum-of.ts';
 
 const advised = 'findUnusedParameters: true lets the losses of ranks use different parameters';
@@ -74,6 +75,8 @@ export abstract class ShardedPart extends StoredPart {
   /** This rank's part of the average, if the rank keeps the whole gradient. */
   #reduced: Reduced | null = null;
   #checkUpdate: ((update: Update) => void) | null = null;
+  /** Gathers the values for forward passes in 8 bits. Null: they are sent as they are. */
+  #quantized: QuantizedGather | null = null;
 
   /** `data` is the data that this rank keeps. The rest of the part is padding. */
   constructor(
@@ -122,12 +125,28 @@ export abstract class ShardedPart extends StoredPart {
 
   /** Gathers the parts of all ranks with the values that an optimizer sees. Shape: -> padded. */
   collectExact(): Node {
-    return this.collect();
+    return this.#quantized === null ? this.collect() : this.gatherParts(this).node;
   }
 
   /** Gathers values of the parts of all ranks, under the name of the parameter. Shape: part -> padded. */
   gatherParts(part: Tensor, axis: string = this.axis): Tensor {
     return withCollectiveName(this.gatherName, () => noGrad(() => allGather(part, axis, 0)));
+  }
+
+  /** Sends the values that forward passes read in 8 bits, from now on. */
+  quantizeGathers(): void {
+    this.#quantized = new QuantizedGather(this.gatherName);
+  }
+
+  /** Gathers values of the parts of all ranks for forward passes. Shape: part -> padded. */
+  protected gatherForForward(part: Tensor): Tensor {
+    return this.#quantized?.gather(part, this.axis, this.paddedShape) ?? this.gatherParts(part);
+  }
+
+  /** The messages of which a result of `collect` is made. */
+  messagesOf(padded: Node): readonly GatherMessage[] {
+    const again = (part: Tensor, axis: string): Tensor => this.gatherParts(part, axis);
+    return this.#quantized?.messagesOf(padded) ?? [{ node: padded, again }];
   }
 
   /** The shape of all parts, concatenated along the dim of `sharding`. */

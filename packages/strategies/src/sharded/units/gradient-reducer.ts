@@ -3,6 +3,7 @@ import { PassCount } from '../../agreement/pass-count.ts';
 import type { BatchAxes } from '../../plan/axes.ts';
 import { GradientGroup } from '../parts/gradient-group.ts';
 import type { ShardedPart } from '../parts/sharded-part.ts';
+import type { QuantizedReduction } from '../quantized/quantized-mean.ts';
 import { BackwardOrder } from './backward-order.ts';
 
 /**
@@ -14,6 +15,7 @@ export class GradientReducer {
   /** Set to false to let gradients wait on this rank (noSync). */
   enabled = true;
   readonly #replicas: string | undefined;
+  readonly #quantized: QuantizedReduction | undefined;
   readonly #groups = new Map<number, GradientGroup>();
   readonly #names = new Map<ShardedPart, string>();
   #reduced: string[] = [];
@@ -24,14 +26,21 @@ export class GradientReducer {
   /** The order of all messages of a backward pass. Null if ranks only send what their passes have reached. */
   readonly order: BackwardOrder | null;
 
-  constructor({ replicas }: BatchAxes, findUnusedParameters: boolean) {
+  /** `quantized`: how gradients are averaged in few bits, if they are. */
+  constructor(
+    { replicas }: BatchAxes,
+    findUnusedParameters: boolean,
+    quantized: QuantizedReduction | undefined,
+  ) {
     this.order = findUnusedParameters ? new BackwardOrder(() => this.#groups.values()) : null;
     this.#replicas = replicas;
+    this.#quantized = quantized;
   }
 
   /** Makes a parameter a member of a group, and checks its updates. */
   add(name: string, part: ShardedPart, groupNumber: number): GradientGroup {
-    const group = this.#groups.get(groupNumber) ?? new GradientGroup(this, this.#replicas);
+    const group =
+      this.#groups.get(groupNumber) ?? new GradientGroup(this, this.#replicas, this.#quantized);
     this.#groups.set(groupNumber, group.add(part));
     this.#names.set(part, name);
     part.checkUpdatesBy((update) => this.#check(part, update));

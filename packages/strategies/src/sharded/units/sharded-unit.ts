@@ -43,7 +43,9 @@ export class ShardedUnit {
    * several times.
    */
   readonly #uses: readonly Set<Node>[];
-  /** The nodes that the backward pass has gathered again, by those that the forward pass had gathered. */
+  /** The messages of which these nodes are made. */
+  readonly #messages = new Set<Node>();
+  /** The messages that the backward pass has received again, by those that the forward pass had received. */
   readonly #again = new Map<Node, Node>();
 
   constructor(options: ShardedUnitOptions) {
@@ -58,7 +60,7 @@ export class ShardedUnit {
             keeps: () => false,
             onBackward: options.onBackward,
             onRemade: (node, remade) => {
-              if (this.#uses.some((nodes) => nodes.has(node))) this.#again.set(node, remade);
+              if (this.#messages.has(node)) this.#again.set(node, remade);
             },
           });
   }
@@ -91,26 +93,26 @@ export class ShardedUnit {
     }
     for (const [index, padded] of collected.entries()) {
       if (padded.isUnused) noteUse(padded);
-      this.#uses[index]?.add(padded);
-      this.#reshard(padded, index);
+      this.#use(padded, index);
     }
   }
 
   /** Gathers the parts again in a backward pass, whether or not this rank reads them. */
   collectAgainForAll(): void {
-    const again = (): void => this.#region?.prefetch(this.#collectedForAll);
+    const messages = this.#messagesOf(this.#collectedForAll);
+    const again = (): void => this.#region?.prefetch(messages);
     // No run keeps a value that is made inside the region. One that is made outside may be read in a later run.
     if (this.#readsForAll) again();
     else this.#inRegion(again);
-    for (const padded of this.#collectedForAll) {
-      const remade = this.#again.get(padded);
+    for (const message of messages) {
+      const remade = this.#again.get(message);
       if (remade?.isUnused === true) noteUse(remade);
     }
   }
 
   /** Gathers the parts again in a backward pass. */
   collectAgain(): void {
-    this.#region?.prefetch(this.#lastCollected);
+    this.#region?.prefetch(this.#messagesOf(this.#lastCollected));
   }
 
   /** Whether the whole parameters of a pass are kept until its end. */
@@ -126,6 +128,7 @@ export class ShardedUnit {
   /** Begins a forward pass of the model, or of this unit alone. */
   begin(): void {
     for (const nodes of this.#uses) nodes.clear();
+    this.#messages.clear();
     // A gather that nothing has used is made again, at its use.
     for (const [parameter, { padded }] of this.#collected) {
       if (padded.isUnused) this.#collected.delete(parameter);
@@ -142,7 +145,12 @@ export class ShardedUnit {
       this.parameters.map((parameter, index) => {
         const forward = [...(this.#uses[index] ?? [])];
         const nodes =
-          pass === 'forward' ? forward : forward.flatMap((node) => this.#again.get(node) ?? []);
+          pass === 'forward'
+            ? forward
+            : forward.flatMap((node) => {
+                const [message] = parameter.part.messagesOf(node);
+                return message === undefined ? [] : (this.#again.get(message.node) ?? []);
+              });
         const { lastGatheredForStage } = parameter;
         const sent =
           pass === 'forward' && lastGatheredForStage !== null ? [lastGatheredForStage] : [];
@@ -165,8 +173,7 @@ export class ShardedUnit {
     this.#lastCollected = collected;
     if (collected[0] === this.#collectedForAll[0]) this.#readsForAll = true;
     for (const [index, padded] of collected.entries()) {
-      this.#uses[index]?.add(padded);
-      this.#reshard(padded, index);
+      this.#use(padded, index);
     }
     this.#inRegion(() => {
       for (const [index, parameter] of this.parameters.entries()) {
@@ -185,24 +192,32 @@ export class ShardedUnit {
   }
 
   /**
-   * Keeps this rank's part of a gathered parameter. The neighbouring ranks gather the parameter from such parts again.
+   * Notes a parameter that was gathered. If neighbouring ranks keep parts of it, this rank keeps its part, from which they
+   * gather the parameter again.
    */
-  #reshard(padded: Node, index: number): void {
-    const shared = this.parameters[index]?.part;
-    if (this.#region === null || this.#afterForward.kind !== 'reshard' || shared === undefined)
-      return;
+  #use(padded: Node, index: number): void {
+    this.#uses[index]?.add(padded);
+    const messages = this.parameters[index]?.part.messagesOf(padded) ?? [];
+    for (const { node } of messages) this.#messages.add(node);
+    if (this.#region === null || this.#afterForward.kind !== 'reshard') return;
     const { axis } = this.#afterForward;
     const { size, rank } = axisOf(currentSession().mesh, axis);
-    const rows = (padded.shape[0] ?? 0) / size;
-    const part = withCollectiveOrder('ifUsed', () =>
-      withoutValues(() =>
-        noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows)),
-      ),
+    for (const { node, again } of messages) {
+      const rows = (node.shape[0] ?? 0) / size;
+      const part = withCollectiveOrder('ifUsed', () =>
+        withoutValues(() =>
+          noGrad(() => new Tensor(node).slice(0, rank * rows, (rank + 1) * rows)),
+        ),
+      );
+      this.#region.remake(node, { source: part.node, make: () => again(part, axis).node });
+    }
+  }
+
+  /** The messages that make gathered parameters. */
+  #messagesOf(collected: readonly Node[]): readonly Node[] {
+    return collected.flatMap((padded, index) =>
+      (this.parameters[index]?.part.messagesOf(padded) ?? []).map(({ node }) => node),
     );
-    this.#region.remake(padded, {
-      source: part.node,
-      make: () => shared.gatherParts(part, axis).node,
-    });
   }
 
   #inRegion<T>(body: () => T): T {
