@@ -141,6 +141,8 @@ export * as check from './saved-data.ts';
 export { Module, type Named } from './nn/module/module.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
+export { observeGraph } from './graph/observe-graph.ts';
+export type { GraphObserver } from './graph/graph-observer.ts';
 export {
   BufferTensor,
   constructParts,

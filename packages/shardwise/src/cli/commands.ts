@@ -28,6 +28,7 @@ const optionsSchema = z.object({
   lastCall: z.number().optional(),
   runDir: z.string().optional(),
   resume: z.string().optional(),
+  metrics: z.array(z.string().min(1).max(4096)).max(64),
   report: z.boolean(),
   plain: z.boolean(),
 });
@@ -63,6 +64,7 @@ export async function runByOptions(
     lastCallMs: parsed.lastCall,
     runDirectory: parsed.runDir,
     resumeDirectory: parsed.resume,
+    metrics: parsed.metrics,
     report: parsed.report,
     plain: parsed.plain,
   });

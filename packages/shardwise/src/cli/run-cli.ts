@@ -3,6 +3,7 @@ import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError } from 'commander';
 import { withOwnNames } from './other-launchers.ts';
 import {
+  addItem,
   addText,
   parseCount,
   parseDevice,
@@ -103,6 +104,12 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option(
       '--resume <directory>',
       'checkpoint to continue from; "latest" is that of the latest run',
+    )
+    .option(
+      '--metrics <sink>',
+      'where figures of steps also go: csv, prometheus, tensorboard, or a module; repeatable',
+      addItem,
+      [],
     )
     .option('--no-report', 'write no report.html and trace.json')
     .option('--plain', 'print lines instead of the live block', false)
