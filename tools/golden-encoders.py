@@ -69,6 +69,8 @@ def cases():
     three = t.BertConfig(**TEXT, num_labels=LABELS)
     yield "BERT", t.BertModel(t.BertConfig(**TEXT)), both, None
     yield "BERT as a masked language model", t.BertForMaskedLM(t.BertConfig(**TEXT)), both, hidden
+    own = dict(TEXT, tie_word_embeddings=False)
+    yield "BERT with a head of its own as a masked language model", t.BertForMaskedLM(t.BertConfig(**own)), both, hidden
     yield "BERT for rows", t.BertForSequenceClassification(three), both, rows
     yield "BERT for numbers", t.BertForSequenceClassification(t.BertConfig(**TEXT, num_labels=1)), both, rows.float()
     several = t.BertConfig(**TEXT, num_labels=LABELS, problem_type="multi_label_classification")
@@ -80,6 +82,8 @@ def cases():
     settings = dict(TEXT, type_vocab_size=1, layer_norm_eps=1e-5, num_labels=LABELS)
     yield "RoBERTa", t.RobertaModel(t.RobertaConfig(**settings)), roberta, None
     yield "RoBERTa as a masked language model", t.RobertaForMaskedLM(t.RobertaConfig(**settings)), roberta, hidden
+    own = dict(settings, tie_word_embeddings=False)
+    yield "RoBERTa with a head of its own as a masked language model", t.RobertaForMaskedLM(t.RobertaConfig(**own)), roberta, hidden
     yield "RoBERTa for rows", t.RobertaForSequenceClassification(t.RobertaConfig(**settings)), roberta, rows
     yield "RoBERTa for tokens", t.RobertaForTokenClassification(t.RobertaConfig(**settings)), roberta, each
     two = {key: value for key, value in settings.items() if key != "num_labels"}
@@ -142,7 +146,9 @@ def run(name, model, inputs, labels):
         loss = model(**inputs, **targets).loss
         loss.backward()
         if step == 0:
-            gradients = {key: short(summary(key, parameter.grad)) for key, parameter in parameters.items()}
+            # A head that is not tied has a bias that nothing uses.
+            used = {key: parameter for key, parameter in parameters.items() if parameter.grad is not None}
+            gradients = {key: short(summary(key, parameter.grad)) for key, parameter in used.items()}
         optimizer.step()
         losses.append(loss)
     running = {key: short(summary(key, state[key])) for key in sorted(names) if "running" in key}

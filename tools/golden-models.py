@@ -98,6 +98,7 @@ def run(case):
     gradients = {}
     for name, parameter in model.named_parameters():
         gradients |= own(name, parameter.grad, summary)
+    padded = padded_loss(model, ids) if case.get("padded") else {}
     model.zero_grad()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)
     losses = []
@@ -120,7 +121,17 @@ def run(case):
         "gradients": {name: short(values) for name, values in gradients.items()},
         "losses": short(losses),
         "text": text,
+        **padded,
     }
+
+
+@torch.no_grad()
+def padded_loss(model, ids):
+    """The loss of rows of which the last one ends with padding."""
+    mask = torch.ones_like(ids)
+    mask[-1, 9:] = 0
+    labels = torch.where(mask == 1, ids, -100)
+    return {"paddedLoss": float(f"{model(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False).loss.item():.7g}")}
 
 
 @torch.no_grad()
@@ -178,6 +189,8 @@ def cases():
     yield case("Qwen 3", t.Qwen3ForCausalLM, t.Qwen3Config(**heads))
     yield case("Mistral", t.MistralForCausalLM, t.MistralConfig(**windows))
     yield case("Mixtral", t.MixtralForCausalLM, t.MixtralConfig(**small, num_local_experts=4))
+    balanced = t.MixtralConfig(**small, num_local_experts=4, output_router_logits=True, router_aux_loss_coef=0.5)
+    yield {**case("Mixtral with a balance loss", t.MixtralForCausalLM, balanced), "padded": True}
     gemma = {**heads, "query_pre_attn_scalar": 12, "sliding_window": 4, "pad_token_id": 0}
     yield case(
         "Gemma 2",

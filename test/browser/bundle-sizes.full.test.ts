@@ -111,6 +111,7 @@ const onDemand = {
   'index-error': 'indices out of range',
   'loaded-on-demand': 'parameters in parts or in fewer bits',
   'page-saver': 'checkpoints',
+  'collect-garbage': 'memory that does not suffice',
   'exchange-names': 'what ranks tell each other when their calls differ',
 };
 const unused = new RegExp(`/(${Object.keys(onDemand).join('|')})-`);

@@ -1,5 +1,6 @@
 import type { CallSite } from './graph/call-site.ts';
 import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
+import type { GraphObserver } from './graph/graph-observer.ts';
 import type { HostValue, Node, Region } from './graph/node.ts';
 import type { AxisSettings } from './graph/noted-settings.ts';
 import type { KeepPart } from './nn/parameter/initial-part.ts';
@@ -142,6 +143,8 @@ export interface RankState {
   readonly varyingSizes: Map<object, readonly VaryingSize[]>;
   readonly counters: { -readonly [K in keyof Statistics]: number };
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
+  /** Null if nothing observes the graph. */
+  observer: GraphObserver | null;
   /** What makes the node of a tensor of data, if the program is compared with another one. */
   makeLeaf?: (shape: Shape, dtype: DType, value: HostValue) => Node;
   /** What makes the plan of a strategy for a model, if the program is compared with another one. */
@@ -190,6 +193,7 @@ export const rankState: RankState = {
     collectiveBytes: 0,
   },
   timelineListeners: new Set(),
+  observer: null,
   deviceIdleFrom: 0,
 };
 

@@ -141,6 +141,8 @@ export * as check from './saved-data.ts';
 export { Module, type Named } from './nn/module/module.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './nn/summary/count-flops.ts';
+export { observeGraph } from './graph/observe-graph.ts';
+export type { GraphObserver } from './graph/graph-observer.ts';
 export {
   BufferTensor,
   constructParts,
@@ -161,6 +163,7 @@ export { ModuleDict } from './nn/containers/module-dict.ts';
 export { ModuleList } from './nn/containers/module-list.ts';
 export { type Layer, Sequential } from './nn/containers/sequential.ts';
 export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
+export type { Gate, Routing } from './nn/experts/gate.ts';
 export { topKGate } from './nn/experts/top-k-gate.ts';
 export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MaxPool2d } from './nn/pooling/pool2d.ts';
@@ -237,6 +240,21 @@ export {
 } from './serialization/model-folder.ts';
 export { httpFile, httpFolder } from './folders/http-folder.ts';
 export type { HttpOptions } from './folders/http-request.ts';
+export {
+  dtypeOfTorch,
+  openTorchFile,
+  openTorchObject,
+  type TorchFile,
+  type TorchObject,
+} from './serialization/pickle/open-torch-file.ts';
+export {
+  PickledDict,
+  PickledList,
+  PickledObject,
+  PickledTensor,
+  PickledTuple,
+  type PickledValue,
+} from './serialization/pickle/pickle-values.ts';
 export { readRuns, type StoredArray } from './serialization/read-runs.ts';
 export { type DirectoryHandle, pickedFolder } from './serialization/picked-folder.ts';
 export { onAllRanks, SaveFailure } from './serialization/on-all-ranks.ts';

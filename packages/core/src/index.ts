@@ -67,6 +67,16 @@ export { LineMesh } from './mesh.ts';
 export { statistics, subscribe, varyingSizes } from './timeline.ts';
 export type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { activationBytes } from './tensor/activation-bytes.ts';
+export {
+  flopsProfiler,
+  FlopsProfiler,
+  type FlopsProfilerOptions,
+  type ProfiledModel,
+} from './nn/profile/flops-profiler.ts';
+export { getModelProfile, type ModelProfileOptions } from './nn/profile/get-model-profile.ts';
+export type { ModelProfile, ModuleProfile } from './nn/profile/model-profile.ts';
+export type { Phase, Work } from './nn/profile/graph-ledger.ts';
+export type { FlopConvention } from './nn/profile/flop-rules.ts';
 export type { HostArray, HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,

@@ -20,6 +20,8 @@ const fileSchema = z.array(
     gradients: z.record(z.string(), numbers),
     losses: numbers,
     text: z.array(z.number()),
+    /** The loss of rows of which the last one ends with padding. */
+    paddedLoss: z.number().optional(),
   }),
 );
 

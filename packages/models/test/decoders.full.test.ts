@@ -5,6 +5,20 @@ import { summary, tokens } from './golden/formulas.ts';
 
 beforeAll(oneRank);
 
+describe.each(decoderCases.filter((each) => each.paddedLoss !== undefined))('$name', (golden) => {
+  test('has the loss of transformers for rows with padding, which no expert counts', async () => {
+    const model = await build(golden);
+    const ids = tokens('ids', [ROWS, golden.length]);
+    const last = { first: (ROWS - 1) * golden.length + 9, end: ROWS * golden.length };
+    const labels = Int32Array.from(await ids.data(), Number).fill(-100, last.first, last.end);
+    const mask = new Int32Array(ids.numel).fill(1).fill(0, last.first, last.end);
+    const [attentionMask, own] = [mask, labels].map((each) => fromData(each, ids.shape, 'i32'));
+    if (attentionMask === undefined || own === undefined) throw new RangeError();
+    const loss = model.forward(ids, { labels: own, attentionMask });
+    expectClose([await loss.item()], [golden.paddedLoss ?? Number.NaN]);
+  });
+});
+
 describe.each(decoderCases)('$name', (golden) => {
   test('has the loss and the gradients of transformers', async () => {
     const model = await build(golden);

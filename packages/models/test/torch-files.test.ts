@@ -11,7 +11,7 @@ import {
 } from '@shardwise/core/extend';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { torchSource } from '../src/weights/pickle/torch-source.ts';
+import { torchSource } from '../src/weights/torch-source.ts';
 
 const base64 = z.string().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
 const golden = z

@@ -8,7 +8,10 @@ export * as profiler from './groups/profiler.ts';
 export { cpu, type CpuBackend, type CpuOptions, hasFastBf16 } from '@shardwise/backend-cpu';
 // A rank of a run.
 export { init, type InitOptions } from './rank/init.ts';
+export type { UtilizationOptions } from './rank/utilization.ts';
+export type { PaperModel, Peak, PeakDevice, Throughput } from './rank/peaks.ts';
 export type { RankContext } from './rank/rank-context.ts';
+export type { MetricSink, StepFigures } from './sinks/metric-sink.ts';
 export type { StepMetrics } from './rank/step-metrics.ts';
 export type { Fact } from './run-state/run-message.ts';
 export * from './groups/moved/everywhere.ts';

@@ -288,12 +288,13 @@ describe('the rest of the command', () => {
       lastCallMs: 500,
       runDirectory: undefined,
       resumeDirectory: 'runs/x',
+      metrics: ['csv', './my sink.ts'],
       report: false,
       plain: true,
     } as const;
     expect(commandText(options)).toBe(
       `shardwise run --nnodes 1:4 --nproc 2 --device wasm --server-snapshots 2.5 --rdzv '[::1]:29400' --last-call 0.5 --transport './my transport.ts' --transport-timeout 1.5 --ranks processes ` +
-        `--max-restarts 3 --resume runs/x --no-report --plain 'it'\\''s.ts' --text 'a b' --lr=1e-3`,
+        `--max-restarts 3 --resume runs/x --metrics csv --metrics './my sink.ts' --no-report --plain 'it'\\''s.ts' --text 'a b' --lr=1e-3`,
     );
   });
 });

@@ -34,6 +34,7 @@ const options: RunCommandOptions = {
   lastCallMs: undefined,
   runDirectory: undefined,
   resumeDirectory: undefined,
+  metrics: [],
   report: true,
   plain: false,
 };

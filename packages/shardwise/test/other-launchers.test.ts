@@ -16,6 +16,18 @@ describe('options of other launchers', () => {
     ],
     ['--nproc-per-node 2 --rdzv-endpoint=a train.ts', '--nproc 2 --rdzv=a train.ts'],
     ['--num_machines 2 --machine_rank 0 train.ts', '--nnodes 2 --node-rank 0 train.ts'],
+    ['--num_machines=2 --num_processes 8 train.ts', '--nnodes=2 --nproc 4 train.ts'],
+    ['--num-processes=3 --multi_gpu train.ts', '--nproc 3 train.ts'],
+    [
+      '--num_machines 2 --main_process_ip a --main_process_port 5 train.ts',
+      '--nnodes 2 --rdzv a:5 train.ts',
+    ],
+    ['--nnodes 2 --master_addr ::1 --master-port=5 train.ts', '--nnodes 2 --rdzv [::1]:5 train.ts'],
+    ['--nnodes 2 --master-addr a train.ts', '--nnodes 2 --rdzv a train.ts'],
+    ['--rdzv b:1 --master_addr a train.ts', '--rdzv b:1 train.ts'],
+    ['--master_port 29500 train.ts', 'train.ts'],
+    ['--standalone --nnodes=1 --nproc_per_node 2 train.ts', '--nnodes=1 --nproc 2 train.ts'],
+    ['--rdzv_backend c10d --nnodes 2 --rdzv_endpoint a train.ts', '--nnodes 2 --rdzv a train.ts'],
     ['--num_nodes 1 --num_gpus 8 train.ts', '--nnodes 1 --nproc 8 train.ts'],
     ['--plain -n 2 --num_gpus 3 train.ts', '--plain -n 2 --nproc 3 train.ts'],
     ['-n2 --no-report --num_gpus 3 train.ts', '-n2 --no-report --nproc 3 train.ts'],
@@ -32,5 +44,76 @@ describe('options of other launchers', () => {
   it('stay as they are for other commands', () => {
     const words = ['node', 'shardwise', 'blame', '--num_gpus', 'run'];
     expect(withOwnNames(words)).toEqual(words);
+  });
+});
+
+describe('a hostfile', () => {
+  const text = '# the cluster\none slots=4\n\ntwo slots=2 # the small one\nthree slots=4\n';
+
+  function ownOn(host: string, words: string, file = text): string {
+    const machine = { readFile: () => file, names: () => [host] };
+    return withOwnNames(['node', 'shardwise', 'run', ...words.split(' ')], machine)
+      .slice(3)
+      .join(' ');
+  }
+
+  it.each([
+    ['one', '', '--nnodes 3 --nproc 4 --node-rank 0 --rdzv one'],
+    ['two', '', '--nnodes 3 --nproc 2 --node-rank 1 --rdzv one'],
+    ['two', '--master_port 7 ', '--nnodes 3 --nproc 2 --node-rank 1 --rdzv one:7'],
+    ['three', '--include two@three:1,3 ', '--nnodes 2 --nproc 2 --node-rank 1 --rdzv two'],
+    ['three', '--exclude two@one:0 ', '--nnodes 2 --nproc 4 --node-rank 1 --rdzv one'],
+    ['two', '--include two:1 ', '--nproc 1'],
+  ])('says on %s with "%s" what this host starts', (host, more, expected) => {
+    expect(ownOn(host, `--hostfile hosts ${more}train.ts`)).toBe(`${expected} train.ts`);
+  });
+
+  it('gives way to our own options', () => {
+    expect(ownOn('two', '-n 1 --hostfile hosts --include two train.ts')).toBe('-n 1 train.ts');
+    expect(ownOn('elsewhere', '--node-rank 2 --nproc 1 --hostfile hosts train.ts')).toBe(
+      '--node-rank 2 --nproc 1 --nnodes 3 --rdzv one train.ts',
+    );
+  });
+
+  it.each([
+    ['--hostfile hosts', 'one\n', /Line 1 of --hostfile/],
+    ['--hostfile hosts', 'one slots=1\none slots=2\n', /Line 2 of --hostfile: one is there twice/],
+    ['--hostfile hosts', 'one slots=0\n', /Line 1 of --hostfile/],
+    ['--hostfile hosts', '# nobody\n', /no host/],
+    ['--hostfile hosts', 'two slots=1\n', /it is called one/],
+    ['--hostfile hosts --include four', text, /"four" is no host/],
+    ['--hostfile hosts --include two:2', text, /two has no slot 2/],
+    ['--hostfile hosts --include two@two:1', text, /two is there twice/],
+    ['--hostfile hosts --exclude one@two@three', text, /it leaves no host/],
+    ['--hostfile hosts --include one --exclude two', text, /give one of the two/],
+    ['--hostfile hosts --node-rank 3', text, /3 hosts, which count from 0/],
+    ['--include one:0', text, /it needs --hostfile/],
+  ])('is refused with %s where it holds %j', (words, file, message) => {
+    expect(() => ownOn('one', `${words} train.ts`, file)).toThrow(message);
+  });
+
+  it('is refused if it cannot be read', () => {
+    expect(() => own('--hostfile /no/such/file train.ts')).toThrow(
+      /--hostfile \/no\/such\/file: ENOENT/,
+    );
+  });
+});
+
+describe('options that mean something else here', () => {
+  it.each([
+    ['--mixed_precision bf16 train.ts', /--mixed_precision.*autocast/s],
+    ['--use_fsdp train.ts', /dist\.fsdp/],
+    ['--standalone --nnodes 2 train.ts', /it means one host, but --nnodes is 2/],
+    ['--rdzv-backend=etcd train.ts', /the first host serves the store/],
+    ['-m train', /the path of the script/],
+    ['--launcher pdsh train.ts', /each host runs this command/],
+    ['--num_machines 2 --num_processes 3 train.ts', /which have equally many/],
+    ['--num_processes many train.ts', /which have equally many/],
+  ])('are refused with the reason: %s', (words, message) => {
+    expect(() => own(words)).toThrow(message);
+  });
+
+  it('belong to the script after it', () => {
+    expect(own('train.ts --mixed_precision bf16')).toBe('train.ts --mixed_precision bf16');
   });
 });

@@ -111,7 +111,7 @@ export const topicsOfRanks: readonly Section[] = [
         'plan-steps',
         'Steps of plans',
         'Kinds of steps that a plan has, for authors of strategies.',
-        /strategies\/([\w/]*plan\/|sharded\/(gather|page)\.|step-kinds)/,
+        /strategies\/([\w/]*plan\/|sharded\/(gather|page)\.|step-kinds)|strategies\/modules\/map-tensors\./,
       ),
     ],
   },
@@ -194,6 +194,12 @@ export const topicsOfRanks: readonly Section[] = [
         'Process groups',
         'Ranks as threads, in a page, or over a transport of your own.',
         /^collectives\//,
+      ),
+      topic(
+        'profiler/flops',
+        'Operations of a model and of a step',
+        'Counts the floating-point operations of modules as DeepSpeed or PyTorch counts them, and takes their times.',
+        /^core\/nn\/profile\//,
       ),
       topic(
         'rank',

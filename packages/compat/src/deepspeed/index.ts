@@ -17,3 +17,4 @@ export type { EngineOptimizer, OptimizerOf } from './optimizers.ts';
 export type { TrainingArguments } from './resolve-auto.ts';
 export { DeepSpeedScheduler, type DeepSpeedSchedulerState } from './schedulers.ts';
 export { elasticBatch, type ElasticBatch, type Elasticity } from './elasticity.ts';
+export { readZeroCheckpoint, type ZeroCheckpoint } from './zero-checkpoint.ts';

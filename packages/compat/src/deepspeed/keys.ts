@@ -87,7 +87,7 @@ const zeroOptimization: KeyTable = {
 
 const monitor = 'writing metrics for it';
 const monitorTodo =
-  'Remove it: `shardwise run` writes metrics.jsonl and report.html, with context.report()';
+  'Remove it, and start the run with `shardwise run --metrics tensorboard` or csv; context.report() gives the figures';
 
 /**
  * Every key of DeepSpeed's configuration (deepspeed/runtime/config.py of 0.19, and the sections that it reads), and what is done
@@ -261,7 +261,7 @@ export const deepspeedKeys: KeyTable = {
   ),
   flops_profiler: refusedSection(
     `its profiler ${later}`,
-    'Remove it: `shardwise run` shows times, and nn counts FLOPs',
+    'Remove it, and call profiler.flopsProfiler(model), which has the same figures',
   ),
   comms_logger: refusedSection(
     `its logger ${later}`,

@@ -122,6 +122,7 @@ export class RecomputeRegion implements Region {
     );
     this.#copies.set(node, copy);
     this.#options.onRemade?.(node, copy);
+    rankState.observer?.remade(node, copy);
     return copy;
   }
 }

@@ -1,4 +1,4 @@
-import { currentScope, inScope, type Scope } from '../ambient.ts';
+import { currentScope, inScope, rankState, type Scope } from '../ambient.ts';
 import { withoutAutocast } from '../graph/autocast.ts';
 import { newestNodeId, newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
@@ -37,7 +37,9 @@ export interface Seeded {
  * is no longer that of the forward pass.
  */
 export function walkBackward(outputs: readonly Seeded[], options: WalkOptions): void {
+  const olderId = newestNodeId();
   withoutAutocast(() => walk(outputs, options));
+  rankState.observer?.backward(olderId);
 }
 
 function walk(outputs: readonly Seeded[], options: WalkOptions): void {
@@ -77,6 +79,7 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
         ? []
         : inScope('a gradient', scopeOfRule(node), () => options.gradientsOf(node, gradient));
     checkGradientsNotUpdated(node, inputGradients, olderId);
+    rankState.observer?.gradient(node, olderId);
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;
       const part = inputGradients[index] ?? null;

@@ -1,5 +1,5 @@
 import { withoutAutocast } from '../graph/autocast.ts';
-import { atCallSite, noGrad, siteOf } from '../graph/create-node.ts';
+import { atCallSite, newestNodeId, noGrad, siteOf } from '../graph/create-node.ts';
 import { noteSettings } from '../graph/step-settings.ts';
 import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
@@ -15,7 +15,7 @@ import {
   TensorStateError,
 } from '../spec/errors.ts';
 import { formatShape } from '../base/shape.ts';
-import { synchronously } from '../ambient.ts';
+import { rankState, synchronously } from '../ambient.ts';
 import { skipAssignmentsIf } from '../tensor/handle.ts';
 import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
@@ -164,11 +164,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const { skipIf, updates = () => true, continues = false } = options;
     // Schedulers and users may have changed the settings.
     for (const group of this.paramGroups) this.checkSettings(group);
-    const { takesLocalGradients } = this;
     const leaves = new Set<object>(this.#params().map(({ part }) => part));
-    const update = { leaves, takesLocalGradients };
+    const update = { leaves, takesLocalGradients: this.takesLocalGradients };
     for (const parameter of this.#params()) parameter.checkUpdate(update);
     if (!continues) this.#noteStep();
+    const olderId = newestNodeId();
     const states: ParameterState[] = [];
     const rollBackStepCounts = (): void => {
       for (const state of states.splice(0)) state.steps--;
@@ -183,6 +183,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
         noGrad(() => skipAssignmentsIf(skipIf?.node ?? null, build)),
       ),
     );
+    rankState.observer?.update(olderId);
     return rollBackStepCounts;
   }
 

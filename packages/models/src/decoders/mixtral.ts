@@ -1,12 +1,14 @@
-import { MixtureOfExperts, RMSNorm, topKGate } from '@shardwise/core/extend';
+import { MixtureOfExperts, RMSNorm, type Tensor, topKGate } from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { InitialValues } from '../layers/initial-values.ts';
 import { type RopeConfig, ropeParametersOf, ropeShape } from '../layers/rope-parameters.ts';
 import * as rule from '../layers/schema.ts';
 import type { ConfigFormat, PretrainedConfig } from '../model/config-format.ts';
+import type { ForwardCall } from '../model/forward-call.ts';
 import type { PretrainedOptions } from '../model/pretrained-model.ts';
 import { type StackedTensor, stackedExperts } from '../model/stacked-tensor.ts';
 import { CausalDecoder, type CausalDecoderSettings } from './causal-decoder.ts';
+import { loadBalancingLoss, RoutingLog } from './load-balancing.ts';
 
 /** Hugging Face's MixtralConfig. */
 export interface MixtralConfig extends PretrainedConfig, RopeConfig {
@@ -36,6 +38,12 @@ export interface MixtralConfig extends PretrainedConfig, RopeConfig {
   readonly numLocalExperts: number;
   /** Noise of the input in training, which this class does not have. */
   readonly routerJitterNoise: 0;
+  /**
+   * Whether losses contain routerAuxLossCoef times a loss that is small if tokens are spread evenly over the experts.
+   * Logits are the same.
+   */
+  readonly outputRouterLogits: boolean;
+  readonly routerAuxLossCoef: number;
 }
 
 const schema = z.strictObject({
@@ -57,15 +65,17 @@ const schema = z.strictObject({
   numExpertsPerTok: rule.size.default(2),
   numLocalExperts: rule.size.default(8),
   routerJitterNoise: z.literal(0).default(0),
+  outputRouterLogits: z.boolean().default(false),
+  routerAuxLossCoef: rule.nonNegative.default(0.001),
   ...ropeShape,
   rest: rule.rest.default({}),
 });
 
 /** The experts of a layer with the names of Mixtral's files, in which the router is `gate`. */
 class MixtralSparseMoeBlock extends MixtureOfExperts {
-  constructor(config: MixtralConfig, values: InitialValues) {
+  constructor(config: MixtralConfig, values: InitialValues, log: RoutingLog) {
     const { hiddenSize, intermediateSize, numLocalExperts: count } = config;
-    const gate = topKGate({ k: config.numExpertsPerTok, normalize: 'chosen' });
+    const gate = log.observed(topKGate({ k: config.numExpertsPerTok, normalize: 'chosen' }));
     super(hiddenSize, intermediateSize, count, { gate, activation: 'swiglu' });
     this.router.weight = values.weight([count, hiddenSize]);
     this.experts.up = values.weight([count, hiddenSize, intermediateSize]);
@@ -84,13 +94,21 @@ export class MixtralForCausalLM extends CausalDecoder<MixtralConfig> {
   static readonly format: ConfigFormat<MixtralConfig> = {
     modelType: 'mixtral',
     schema,
-    // The coefficient of a loss that only output_router_logits: true adds, which is refused.
-    neutralKeys: ['router_aux_loss_coef'],
   };
+  readonly #log: RoutingLog;
 
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<MixtralConfig> = {}, options: PretrainedOptions = {}) {
-    super(new.target, config, options, settingsOf);
+    const log = new RoutingLog();
+    super(new.target, config, options, (complete) => settingsOf(complete, log));
+    this.#log = log;
+  }
+
+  override forward(inputIds: Tensor, call: ForwardCall = {}): Tensor {
+    const { outputRouterLogits, routerAuxLossCoef } = this.config;
+    if (!outputRouterLogits || call.labels === undefined) return super.forward(inputIds, call);
+    const { result, routings } = this.#log.during(() => super.forward(inputIds, call));
+    return result.add(loadBalancingLoss(routings, call.attentionMask).mul(routerAuxLossCoef));
   }
 
   /** Files have a tensor for each expert, as a Linear has it: [out, in]. */
@@ -103,7 +121,7 @@ export class MixtralForCausalLM extends CausalDecoder<MixtralConfig> {
   }
 }
 
-function settingsOf(config: MixtralConfig): CausalDecoderSettings {
+function settingsOf(config: MixtralConfig, log: RoutingLog): CausalDecoderSettings {
   const { hiddenSize, numAttentionHeads: heads } = config;
   return {
     ...config,
@@ -125,7 +143,7 @@ function settingsOf(config: MixtralConfig): CausalDecoderSettings {
       activation: config.hiddenAct,
       bias: false,
     },
-    experts: (values) => new MixtralSparseMoeBlock(config, values),
+    experts: (values) => new MixtralSparseMoeBlock(config, values, log),
     norm: (size) => new RMSNorm(size, { eps: config.rmsNormEps }),
   };
 }

@@ -21,9 +21,9 @@ import {
 } from '../model/pretrained-model.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
-import { bertFormat, type EncoderConfig, requireTied } from './encoder-config.ts';
+import { bertFormat, type EncoderConfig } from './encoder-config.ts';
 import { encoderDivision } from './encoder-division.ts';
-import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
+import { EncoderEmbeddings, maskedHead, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 import { EncoderPart } from './encoder-part.ts';
 import { type QuestionAnsweringCall, spanCall, spanHead, spanLoss } from './question-answering.ts';
@@ -107,13 +107,8 @@ class LMPredictionHead extends EncoderPart {
 
   constructor(config: EncoderConfig, values: InitialValues, { embeddings }: BertModel) {
     super();
-    const { hiddenSize, vocabSize } = config;
-    this.bias = values.constant([vocabSize], 0);
     this.transform = new PredictionTransform(config, values);
-    this.decoder = values.head(hiddenSize, vocabSize, {
-      tied: embeddings.wordEmbeddings,
-    });
-    this.decoder.bias = this.bias;
+    ({ decoder: this.decoder, bias: this.bias } = maskedHead(config, values, embeddings));
   }
 
   /** Returns logits, or the mean loss of labels. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
@@ -147,7 +142,6 @@ export class BertForMaskedLM extends PretrainedModel<EncoderConfig> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
     super(BertForMaskedLM, config);
-    requireTied(BertForMaskedLM.architecture, this.config);
     const values = new InitialValues(options, this.config.initializerRange);
     this.bert = new BertModel(this.config, { ...options, addPoolingLayer: false });
     this.cls = new OnlyMLMHead(this.config, values, this.bert);

@@ -1,4 +1,3 @@
-import { ConfigError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { activationNames } from '../layers/activations.ts';
 import * as rule from '../layers/schema.ts';
@@ -94,19 +93,3 @@ export const robertaFormat: ConfigFormat<EncoderConfig> = encoderFormat('roberta
   padTokenId: 1,
   vocabSize: 50265,
 });
-
-/**
- * Refuses a masked language model whose head has a weight of its own. In Python, such a head has two biases, of which one
- * is not used. Throws ConfigError.
- */
-export function requireTied(model: string, { tieWordEmbeddings }: EncoderConfig): void {
-  if (tieWordEmbeddings) return;
-  throw new ConfigError(
-    {
-      asked: `${model} with 'tie_word_embeddings' = false`,
-      found: 'a class whose head has the weight of the word embeddings',
-      todo: 'Use a checkpoint with tied embeddings, or load this one into a model without this head',
-    },
-    { keys: ['tie_word_embeddings'] },
-  );
-}

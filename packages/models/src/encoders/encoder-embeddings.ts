@@ -6,9 +6,11 @@ import {
   LayerNorm,
   option,
   type OptionRules,
+  type Parameter,
   Tensor,
 } from '@shardwise/core/extend';
 import type { InitialValues } from '../layers/initial-values.ts';
+import type { LanguageModelHead } from '../layers/language-model-head.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import type { EncoderConfig } from './encoder-config.ts';
 import { EncoderPart } from './encoder-part.ts';
@@ -43,6 +45,29 @@ export class EncoderEmbeddings extends EncoderPart {
       .add(this.positionEmbeddings.forward(positions));
     return this.dropout.forward(this.layerNorm.forward(sum));
   }
+}
+
+/** The product of a masked language model's head, and the bias that files have beside it. */
+export interface MaskedHead {
+  readonly decoder: LanguageModelHead;
+  readonly bias: Parameter;
+}
+
+/**
+ * Makes the head of a masked language model. Tied, it has the weight of the embeddings, and its bias is the one beside it.
+ * Otherwise it has both of its own, and as in Python the bias beside it is in files, but nothing uses or trains it.
+ */
+export function maskedHead(
+  { hiddenSize, vocabSize, tieWordEmbeddings }: EncoderConfig,
+  values: InitialValues,
+  { wordEmbeddings }: EncoderEmbeddings,
+): MaskedHead {
+  const bias = values.constant([vocabSize], 0);
+  const tied = tieWordEmbeddings ? wordEmbeddings : null;
+  const decoder = values.head(hiddenSize, vocabSize, { tied });
+  decoder.bias = tieWordEmbeddings ? bias : values.constant([vocabSize], 0);
+  bias.requiresGrad_(tieWordEmbeddings);
+  return { decoder, bias };
 }
 
 const tensor = option.instanceOf(Tensor);

@@ -15,9 +15,9 @@ import { StateModule } from '../model/state-module.ts';
 import { type EncoderOptions, encoderRules } from './bert.ts';
 import { classificationLoss, Classifier, labelCount } from './classification.ts';
 import type { EncoderCall } from './encoder-call.ts';
-import { type EncoderConfig, requireTied, robertaFormat } from './encoder-config.ts';
+import { type EncoderConfig, robertaFormat } from './encoder-config.ts';
 import { encoderDivision } from './encoder-division.ts';
-import { EncoderEmbeddings, requireEncoderCall } from './encoder-embeddings.ts';
+import { EncoderEmbeddings, maskedHead, requireEncoderCall } from './encoder-embeddings.ts';
 import { Encoder, Pooler, requirePooler } from './encoder-layers.ts';
 import { type QuestionAnsweringCall, spanCall, spanHead, spanLoss } from './question-answering.ts';
 
@@ -83,14 +83,10 @@ class RobertaLMHead extends StateModule {
 
   constructor(config: EncoderConfig, values: InitialValues, { embeddings }: RobertaModel) {
     super();
-    const { hiddenSize, vocabSize, layerNormEps } = config;
+    const { hiddenSize, layerNormEps } = config;
     this.dense = values.linear(hiddenSize, hiddenSize);
     this.layerNorm = new LayerNorm(hiddenSize, { eps: layerNormEps });
-    this.bias = values.constant([vocabSize], 0);
-    this.decoder = values.head(hiddenSize, vocabSize, {
-      tied: embeddings.wordEmbeddings,
-    });
-    this.decoder.bias = this.bias;
+    ({ decoder: this.decoder, bias: this.bias } = maskedHead(config, values, embeddings));
   }
 
   /** Returns logits, or the mean loss of labels. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
@@ -110,7 +106,6 @@ export class RobertaForMaskedLM extends PretrainedModel<EncoderConfig> {
   /** Throws ConfigError for a config that this class cannot compute. */
   constructor(config: Partial<EncoderConfig> = {}, options: PretrainedOptions = {}) {
     super(RobertaForMaskedLM, config);
-    requireTied(RobertaForMaskedLM.architecture, this.config);
     const values = new InitialValues(options, this.config.initializerRange);
     this.roberta = new RobertaModel(this.config, { ...options, addPoolingLayer: false });
     this.lmHead = new RobertaLMHead(this.config, values, this.roberta);

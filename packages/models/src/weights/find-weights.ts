@@ -9,7 +9,7 @@ import {
 } from '@shardwise/core/extend';
 import { ggufSource } from './gguf/gguf-source.ts';
 import { joinedSource } from './joined-source.ts';
-import { torchSource } from './pickle/torch-source.ts';
+import { torchSource } from './torch-source.ts';
 import { sameVersions } from './same-versions.ts';
 
 /** The names that weights have in a folder of Hugging Face, in the order in which they are looked for. */

@@ -36,6 +36,7 @@ export function commandText(options: RunCommandOptions): string {
     ...(maxRestarts === undefined ? [] : ['--max-restarts', String(maxRestarts)]),
     ...(runDirectory === undefined ? [] : ['--run-dir', runDirectory]),
     ...(resumeDirectory === undefined ? [] : ['--resume', resumeDirectory]),
+    ...options.metrics.flatMap((sink) => ['--metrics', sink]),
     ...(report ? [] : ['--no-report']),
     ...(plain ? ['--plain'] : []),
     script,

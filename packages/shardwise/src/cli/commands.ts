@@ -28,6 +28,7 @@ const optionsSchema = z.object({
   lastCall: z.number().optional(),
   runDir: z.string().optional(),
   resume: z.string().optional(),
+  metrics: z.array(z.string().min(1).max(4096)).max(64),
   report: z.boolean(),
   plain: z.boolean(),
 });
@@ -63,6 +64,7 @@ export async function runByOptions(
     lastCallMs: parsed.lastCall,
     runDirectory: parsed.runDir,
     resumeDirectory: parsed.resume,
+    metrics: parsed.metrics,
     report: parsed.report,
     plain: parsed.plain,
   });
@@ -71,17 +73,6 @@ export async function runByOptions(
 /** Runs `shardwise blame` and returns the exit code. */
 export async function blameByOptions(paths: readonly string[], raw: unknown): Promise<number> {
   return blameCommand(paths, blameOptionsSchema.parse(raw));
-}
-
-const verifySchema = z.object({ nproc: z.number(), steps: z.number(), json: z.boolean() });
-
-/** Runs `shardwise verify` and returns the exit code. */
-export async function verifyByOptions(
-  script: string,
-  args: readonly string[],
-  raw: unknown,
-): Promise<number> {
-  return verifyCommand({ script, args, ...verifySchema.parse(raw) });
 }
 
 /** The options of `shardwise doctor` that it gives to `shardwise run` as they are, with their names there. */
@@ -109,6 +100,17 @@ export async function doctorByOptions(main: string, raw: unknown): Promise<void>
     return typeof text === 'string' ? [name, text] : [];
   });
   await doctorCommand({ json, page, main, runOptions });
+}
+
+const verifySchema = z.object({ nproc: z.number(), steps: z.number(), json: z.boolean() });
+
+/** Runs `shardwise verify` and returns the exit code. */
+export async function verifyByOptions(
+  script: string,
+  args: readonly string[],
+  raw: unknown,
+): Promise<number> {
+  return verifyCommand({ script, args, ...verifySchema.parse(raw) });
 }
 
 const exportSchema = z.object({

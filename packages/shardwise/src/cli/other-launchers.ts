@@ -1,40 +1,263 @@
-/** Options of torchrun, accelerate launch and deepspeed that mean the same as one of ours, which takes their value. */
-const SYNONYMS: Readonly<Record<string, string>> = {
-  // torchrun, in both of its spellings
-  '--nproc_per_node': '--nproc',
+import { readFileSync } from 'node:fs';
+import { hostname, networkInterfaces } from 'node:os';
+import { ConfigError } from '@shardwise/core/extend';
+import { parseHostFile, placeOf, selectHosts } from './host-file.ts';
+
+// Options of torchrun, `accelerate launch` and `deepspeed`, which may be written with - or with _ between their words.
+
+/** Options that mean the same as one of ours, which takes their value. */
+const synonyms: Readonly<Record<string, string>> = {
   '--nproc-per-node': '--nproc',
-  '--node_rank': '--node-rank',
-  '--rdzv_endpoint': '--rdzv',
   '--rdzv-endpoint': '--rdzv',
-  '--rdzv_id': '--rdzv-id',
-  '--max_restarts': '--max-restarts',
-  // accelerate launch
-  '--num_machines': '--nnodes',
-  '--machine_rank': '--node-rank',
-  // deepspeed
-  '--num_gpus': '--nproc',
-  '--num_nodes': '--nnodes',
+  '--num-machines': '--nnodes',
+  '--machine-rank': '--node-rank',
+  '--num-gpus': '--nproc',
+  '--num-accelerators': '--nproc',
+  '--num-nodes': '--nnodes',
 };
 
+/** Options from which several of ours follow together with others. */
+const joint: ReadonlySet<string> = new Set([
+  '--num-processes',
+  '--main-process-ip',
+  '--main-process-port',
+  '--master-addr',
+  '--master-port',
+  '--hostfile',
+  '--include',
+  '--exclude',
+  '--rdzv-backend',
+]);
+
+/** Options without a value that ask for what is done anyway. */
+const granted: ReadonlySet<string> = new Set(['--multi-gpu', '--no-ssh', '--force-multi']);
+
+const inScript = 'the script says it';
+/** Options that mean nothing here or something else, and what takes their place. */
+const refused: Readonly<Record<string, string>> = {
+  '--mixed-precision': `${inScript}: autocast({ dtype: 'bf16' }, ...)`,
+  '--use-deepspeed': `${inScript}: initialize({ model, config }) of @shardwise/compat`,
+  '--deepspeed-config-file': `${inScript}: initialize({ model, config }) of @shardwise/compat`,
+  '--use-fsdp': `${inScript}: dist.fsdp()`,
+  '--use-megatron-lm': `${inScript}: dist.tensorParallel() and dist.pipeline()`,
+  '--gradient-accumulation-steps': `${inScript}: backward() of several batches before step()`,
+  '--gradient-clipping': `${inScript}: optim.clipGradNorm()`,
+  '--zero-stage': `${inScript}: dist.zero({ stage })`,
+  '--dynamo-backend': 'every step is compiled',
+  '--config-file':
+    'new Accelerator() of @shardwise/compat reads it; give the number of ranks with --nproc',
+  '--gpu-ids': 'all ranks of a host use one device; --device chooses its kind',
+  '--cpu': 'write --device cpu',
+  '--rdzv-conf': 'use --join-timeout and --last-call',
+  '--log-dir': 'logs are in the folder of the run; --run-dir chooses it',
+  '--redirects': 'each rank has a log in the folder of the run',
+  '--tee': 'each rank has a log in the folder of the run, and its lines are shown too',
+  '--monitor-interval': 'ranks say themselves when they end',
+  '--role': 'all ranks have one role',
+  '--start-method': '--ranks chooses between threads and processes',
+  '--module': 'give the path of the script',
+  '-m': 'give the path of the script',
+  '--no-python': 'the script is TypeScript or JavaScript',
+  '--launcher': 'each host runs this command; use srun, mpirun or ssh to start it there',
+  '--ssh-port': 'each host runs this command; use srun, mpirun or ssh to start it there',
+  '--autotuning': 'there is none',
+  '--bind-cores-to-rank': 'start the command under numactl',
+  '--elastic-training': 'write --nnodes MIN:MAX',
+  '--min-elastic-nodes': 'write --nnodes MIN:MAX',
+  '--max-elastic-nodes': 'write --nnodes MIN:MAX',
+};
+
+/** Options of ours whose words other launchers write with _. */
+const ownNames: ReadonlySet<string> = new Set(['--node-rank', '--rdzv-id', '--max-restarts']);
+
 /** Our options that take no value. */
-const SWITCHES = new Set(['--no-report', '--plain', '--help', '--version', '-h', '-V']);
+const switches: ReadonlySet<string> = new Set([
+  '--no-report',
+  '--plain',
+  '--help',
+  '--version',
+  '-h',
+  '-V',
+]);
+
+/** What options of other launchers ask the machine. */
+export interface LauncherMachine {
+  readonly readFile: (path: string) => string;
+  /** The names and addresses of this host. */
+  readonly names: () => readonly string[];
+}
+
+const thisMachine: LauncherMachine = {
+  readFile: (path) => readFileSync(path, 'utf8'),
+  names: () => {
+    const name = hostname();
+    const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+    return [
+      ...new Set([name, name.split('.', 1)[0] ?? name, ...addresses.map(({ address }) => address)]),
+    ];
+  },
+};
 
 /**
- * Gives the options of other launchers, before the script, the names of ours. Arguments of the script stay as they are. `argv` has
- * the form of process.argv.
+ * Gives the options of other launchers, before the script, the names of ours. Arguments of the script stay as they are.
+ * `argv` has the form of process.argv. Throws ConfigError for options that mean something else here, and for those that
+ * contradict each other.
  */
-export function withOwnNames(argv: readonly string[]): readonly string[] {
-  const first = argv.indexOf('run', 2);
-  if (first !== 2) return argv;
-  const words = [...argv];
-  for (let index = first + 1; index < words.length; index++) {
-    const word = words[index] ?? '';
+export function withOwnNames(
+  argv: readonly string[],
+  machine: LauncherMachine = thisMachine,
+): readonly string[] {
+  if (argv[2] !== 'run') return argv;
+  const words: string[] = [];
+  const others = new Map<string, string>();
+  let index = 3;
+  for (; index < argv.length; index++) {
+    const word = argv[index] ?? '';
     if (!word.startsWith('-') || word === '--') break;
-    const [name = word] = word.split('=', 1);
-    const own = Object.hasOwn(SYNONYMS, name) ? SYNONYMS[name] : undefined;
-    if (own !== undefined) words[index] = `${own}${word.slice(name.length)}`;
-    const hasValue = name !== word || SWITCHES.has(word) || /^-n\d/.test(word);
+    const [given = word] = word.split('=', 1);
+    const name = given.replaceAll('_', '-');
+    const reason = Object.hasOwn(refused, name) ? refused[name] : undefined;
+    if (reason !== undefined) throw refusedError(given, reason);
+    if (granted.has(name)) continue;
+    if (name === '--standalone') {
+      others.set(name, '');
+      continue;
+    }
+    const hasValue = given !== word || switches.has(word) || /^-n\d/.test(word);
+    const next = hasValue ? [] : argv.slice(index + 1, index + 2);
     if (!hasValue) index++;
+    if (joint.has(name)) {
+      const value = given === word ? next[0] : word.slice(given.length + 1);
+      if (value === undefined) throw refusedError(given, 'it needs a value');
+      others.set(name, value);
+      continue;
+    }
+    const synonym = Object.hasOwn(synonyms, name) ? synonyms[name] : undefined;
+    const own = synonym ?? (ownNames.has(name) ? name : given);
+    words.push(`${own}${word.slice(given.length)}`, ...next);
   }
-  return words;
+  return [
+    ...argv.slice(0, 3),
+    ...words,
+    ...jointOptions(words, others, machine),
+    ...argv.slice(index),
+  ];
+}
+
+/** Returns our options that follow from several of other launchers. What `words` say already is not added. */
+function jointOptions(
+  words: readonly string[],
+  others: ReadonlyMap<string, string>,
+  machine: LauncherMachine,
+): readonly string[] {
+  const valueOf = (name: string): string | undefined => {
+    const at = words.findLastIndex((word) => word === name || word.startsWith(`${name}=`));
+    return words[at] === name ? words[at + 1] : words[at]?.slice(name.length + 1);
+  };
+  const found = new Map<string, string>();
+  const processes = others.get('--num-processes');
+  const machines = valueOf('--nnodes');
+  if (others.has('--standalone') && machines !== undefined && !/^1(?::1)?$/.test(machines)) {
+    throw refusedError('--standalone', `it means one host, but --nnodes is ${machines}`);
+  }
+  const backend = others.get('--rdzv-backend');
+  // Both have the first host serve a store, as ours does.
+  if (backend !== undefined && backend !== 'c10d' && backend !== 'static') {
+    throw refusedError(
+      `--rdzv-backend ${backend}`,
+      'the first host serves the store; leave it out',
+    );
+  }
+  if (processes !== undefined) found.set('--nproc', ranksPerHost(processes, machines ?? '1'));
+  const address = others.get('--main-process-ip') ?? others.get('--master-addr');
+  const port = others.get('--main-process-port') ?? others.get('--master-port');
+  for (const [name, value] of hostFileOptions(others, valueOf('--node-rank'), machine)) {
+    found.set(name, value);
+  }
+  const meeting = address ?? found.get('--rdzv');
+  // A single host meets nobody, so its port is not needed.
+  if (meeting !== undefined) {
+    const host = meeting.includes(':') ? `[${meeting}]` : meeting;
+    found.set('--rdzv', port === undefined ? host : `${host}:${port}`);
+  }
+  const hasShortNproc = words.some((word) => /^-n\d*$/.test(word));
+  return [...found].flatMap(([name, value]) => {
+    const isSaid = valueOf(name) !== undefined || (name === '--nproc' && hasShortNproc);
+    return isSaid ? [] : [name, value];
+  });
+}
+
+/** accelerate counts the ranks of all machines, and each machine has equally many. */
+function ranksPerHost(processes: string, machines: string): string {
+  const perHost = Number(processes) / Number(machines);
+  if (Number.isInteger(perHost) && perHost > 0) return String(perHost);
+  throw new ConfigError(
+    {
+      asked: `--num_processes ${processes} on ${machines} machines`,
+      found: 'it counts the ranks of all machines, which have equally many',
+      todo: 'Give a multiple of the number of machines, or the ranks of each host with --nproc',
+    },
+    { processes, machines },
+  );
+}
+
+function hostFileOptions(
+  others: ReadonlyMap<string, string>,
+  nodeRank: string | undefined,
+  { readFile, names }: LauncherMachine,
+): readonly (readonly [string, string])[] {
+  const path = others.get('--hostfile');
+  const include = others.get('--include');
+  const exclude = others.get('--exclude');
+  if (include !== undefined && exclude !== undefined) {
+    throw refusedError('--include with --exclude', 'give one of the two');
+  }
+  if (path === undefined) {
+    if (include === undefined && exclude === undefined) return [];
+    throw refusedError(include === undefined ? '--exclude' : '--include', 'it needs --hostfile');
+  }
+  const all = parseHostFile(hostFileText(path, readFile));
+  const hosts =
+    include !== undefined
+      ? selectHosts(all, '--include', include)
+      : exclude !== undefined
+        ? selectHosts(all, '--exclude', exclude)
+        : all;
+  const place = nodeRank === undefined ? placeOf(hosts, names()) : Number(nodeRank);
+  const own = hosts[place];
+  if (own === undefined) {
+    throw refusedError(
+      `--node-rank ${nodeRank}`,
+      `--hostfile has ${hosts.length} hosts, which count from 0`,
+    );
+  }
+  const nproc = ['--nproc', String(own.slots.length)] as const;
+  if (hosts.length === 1) return [nproc];
+  return [
+    ['--nnodes', String(hosts.length)],
+    nproc,
+    ['--node-rank', String(place)],
+    ['--rdzv', hosts[0]?.name ?? ''],
+  ];
+}
+
+function hostFileText(path: string, readFile: LauncherMachine['readFile']): string {
+  try {
+    return readFile(path);
+  } catch (cause) {
+    const found = cause instanceof Error ? cause.message : String(cause);
+    const todo = 'Give the path of a file with lines such as worker-1 slots=4';
+    throw new ConfigError({ asked: `--hostfile ${path}`, found, todo }, { path }, { cause });
+  }
+}
+
+function refusedError(option: string, reason: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `shardwise run with ${option}`,
+      found: `this option of other launchers can't be taken: ${reason}`,
+      todo: 'See `shardwise run --help`',
+    },
+    { option },
+  );
 }

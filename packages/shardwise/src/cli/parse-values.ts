@@ -64,6 +64,11 @@ export function parseEndpoint(text: string): Endpoint {
   throw new InvalidArgumentError('It must be HOST:PORT');
 }
 
+/** Adds a text to those of earlier options. */
+export function addItem(text: string, items: readonly string[]): readonly string[] {
+  return [...items, text];
+}
+
 /** Adds a text that is written as `name=text` to those of earlier options. */
 export function addText(
   option: string,

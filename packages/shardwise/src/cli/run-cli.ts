@@ -3,6 +3,7 @@ import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError } from 'commander';
 import { withOwnNames } from './other-launchers.ts';
 import {
+  addItem,
   addText,
   parseCount,
   parseDevice,
@@ -104,6 +105,12 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       '--resume <directory>',
       'checkpoint to continue from; "latest" is that of the latest run',
     )
+    .option(
+      '--metrics <sink>',
+      'where figures of steps also go: csv, prometheus, tensorboard, or a module; repeatable',
+      addItem,
+      [],
+    )
     .option('--no-report', 'write no report.html and trace.json')
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()
@@ -120,24 +127,6 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .action(async (paths: string[], raw: unknown) => {
       const { blameByOptions } = await import('./commands.ts');
       exitCode = await blameByOptions(paths, raw);
-    });
-  program
-    .command('verify')
-    .description(
-      'run the steps of a script on several ranks and on one, and name the first tensor that differs',
-    )
-    .argument('<script>', 'the training script, which must use dist.parallelize()')
-    .argument('[arguments...]', "the script's own arguments; options of these names go after --")
-    .option('-n, --nproc <count>', 'number of ranks', parseRanks, 2)
-    .option('--steps <count>', 'number of optimizer updates that are compared', parseRanks, 3)
-    .option('--json', 'print the result as JSON', false)
-    .allowUnknownOption()
-    .action(async (script: string, args: string[], raw: unknown) => {
-      const { verifyByOptions } = await import('./commands.ts');
-      // Commander keeps the separator if unknown options stand before it.
-      const separator = args.indexOf('--');
-      const own = separator < 0 ? args : args.toSpliced(separator, 1);
-      exitCode = await verifyByOptions(script, own, raw);
     });
   program
     .command('doctor')
@@ -157,6 +146,24 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .action(async (raw: unknown) => {
       const { doctorByOptions } = await import('./commands.ts');
       await doctorByOptions(argv[1] ?? '', raw);
+    });
+  program
+    .command('verify')
+    .description(
+      'run the steps of a script on several ranks and on one, and name the first tensor that differs',
+    )
+    .argument('<script>', 'the training script, which must use dist.parallelize()')
+    .argument('[arguments...]', "the script's own arguments; options of these names go after --")
+    .option('-n, --nproc <count>', 'number of ranks', parseRanks, 2)
+    .option('--steps <count>', 'number of optimizer updates that are compared', parseRanks, 3)
+    .option('--json', 'print the result as JSON', false)
+    .allowUnknownOption()
+    .action(async (script: string, args: string[], raw: unknown) => {
+      const { verifyByOptions } = await import('./commands.ts');
+      // Commander keeps the separator if unknown options stand before it.
+      const separator = args.indexOf('--');
+      const own = separator < 0 ? args : args.toSpliced(separator, 1);
+      exitCode = await verifyByOptions(script, own, raw);
     });
   program
     .command('export')

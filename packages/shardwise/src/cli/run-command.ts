@@ -9,6 +9,7 @@ import { type GenerationStart, runGenerations } from '../launcher/run-generation
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
 import { firstRankOf, type Generation, worldSizeOf } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
+import { loadSinks } from '../sinks/load-sinks.ts';
 import { LiveOutput } from '../terminal/live-output.ts';
 import { coloured, uncoloured } from '../terminal/paint.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
@@ -39,6 +40,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const settings = await launchSettings(options, process.env);
   checkRanks(settings.nproc);
   checkServers(options, settings);
+  const sinks = await loadSinks(options.metrics);
   const output = terminalOutput(options.plain);
   const { rendezvous, store, runDirectory } = await openRun({
     settings,
@@ -56,7 +58,13 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     engine: `Node ${process.version}`,
   };
   const record =
-    runDirectory === undefined ? undefined : new RunRecord({ ...head, runDirectory }, output);
+    runDirectory === undefined
+      ? undefined
+      : new RunRecord(
+          { ...head, runDirectory },
+          output,
+          sinks.map((open) => open(runDirectory)),
+        );
   const servers = await startServers({ options, runDirectory, resume, output });
   let sink: MessageSink | undefined;
   const add = (message: RunMessage): void => (sink ?? record)?.add(message);

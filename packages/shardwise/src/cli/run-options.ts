@@ -44,6 +44,8 @@ export interface RunCommandOptions {
   readonly lastCallMs: number | undefined;
   readonly runDirectory: string | undefined;
   readonly resumeDirectory: string | undefined;
+  /** The sinks of the figures of steps, besides metrics.jsonl: names, and paths of modules. */
+  readonly metrics: readonly string[];
   readonly report: boolean;
   readonly plain: boolean;
 }

@@ -6,19 +6,27 @@ import { MetricsLog } from '../report/metrics-log.ts';
 import type { GenerationEnd } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
 import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
+import type { MetricSink } from '../sinks/metric-sink.ts';
+import { SinkQueue } from '../sinks/sink-queue.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
 
 /** Collects the messages of a run, and keeps the terminal and the files of the run up to date. */
 export class RunRecord {
   readonly #output: RunOutput;
   readonly #metrics: MetricsLog;
+  readonly #sinks: SinkQueue;
   readonly #directory: string;
   #state: RunState;
 
-  constructor(head: RunHead & { readonly runDirectory: string }, output: RunOutput) {
+  constructor(
+    head: RunHead & { readonly runDirectory: string },
+    output: RunOutput,
+    sinks: readonly MetricSink[] = [],
+  ) {
     this.#output = output;
     this.#directory = head.runDirectory;
     this.#state = initialRunState(head);
+    this.#sinks = new SinkQueue(sinks, (text) => output.notice(text));
     this.#metrics = new MetricsLog(join(head.runDirectory, 'metrics.jsonl'));
   }
 
@@ -29,6 +37,7 @@ export class RunRecord {
   add(message: RunMessage): void {
     this.#state = reduceRun(this.#state, message);
     this.#metrics.update(this.#state);
+    this.#sinks.update(this.#state);
     this.#output.update(this.#state);
   }
 
@@ -51,6 +60,7 @@ export class RunRecord {
   async finish(report: boolean): Promise<{ readonly report: string | undefined }> {
     this.sampleMemory();
     await this.#metrics.close();
+    await this.#sinks.close();
     const { latest, timelines } = this.#state;
     if (!report || latest === undefined) return { report: undefined };
     const path = join(this.#directory, 'report.html');

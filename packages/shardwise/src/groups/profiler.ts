@@ -1,12 +1,23 @@
 // The group `profiler`: what a program did, and what it took.
 export {
   activationBytes,
+  type FlopConvention,
+  flopsProfiler,
+  FlopsProfiler,
+  type FlopsProfilerOptions,
+  getModelProfile,
+  type ModelProfile,
+  type ModelProfileOptions,
+  type ModuleProfile,
+  type Phase,
+  type ProfiledModel,
   statistics,
   type Statistics,
   subscribe,
   type TimelineEvent,
   type VaryingSize,
   varyingSizes,
+  type Work,
 } from '@shardwise/core';
 export {
   canRecordCalls,

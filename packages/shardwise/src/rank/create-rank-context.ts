@@ -15,6 +15,7 @@ import { checkFacts } from './check-metrics.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
 import { StepRecorder } from './step-recorder.ts';
+import type { Utilization } from './utilization.ts';
 
 export interface RankParts extends RankSurroundings {
   readonly rank: number;
@@ -24,11 +25,12 @@ export interface RankParts extends RankSurroundings {
   readonly group: ProcessGroup;
   readonly mesh: Mesh;
   readonly memoryBytes: () => number | undefined;
+  readonly utilization: Utilization | null;
 }
 
 export function createRankContext(parts: RankParts): RankContext {
   const { rank, localRank, transport, device, group, mesh } = parts;
-  const { runDirectory, resumeDirectory, stop, send } = parts;
+  const { runDirectory, resumeDirectory, stop, send, utilization } = parts;
   const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
@@ -41,6 +43,7 @@ export function createRankContext(parts: RankParts): RankContext {
   if (rank === 0 && device.description !== undefined) {
     send({ kind: 'facts', rank, facts: { device: device.description } });
   }
+  if (rank === 0 && utilization !== null) send({ kind: 'facts', rank, facts: utilization.facts });
   return {
     rank,
     worldSize,
@@ -53,7 +56,14 @@ export function createRankContext(parts: RankParts): RankContext {
     runDirectory,
     resumeDirectory,
     report: (metrics) =>
-      recorder.report({ ...metrics, metrics: { ...serverMetrics(rank), ...metrics.metrics } }),
+      recorder.report({
+        ...metrics,
+        metrics: {
+          ...serverMetrics(rank),
+          ...utilization?.take(metrics.tokens),
+          ...metrics.metrics,
+        },
+      }),
     describe: (facts) => {
       checkFacts(facts);
       send({ kind: 'facts', rank, facts: { ...facts } });
@@ -71,6 +81,7 @@ export function createRankContext(parts: RankParts): RankContext {
         await saver.close();
       } finally {
         recorder.close();
+        utilization?.close();
         group.close(reason);
         parts.onClose();
       }

@@ -17,6 +17,7 @@ import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
 import { rankDevice } from './rank-device.ts';
+import { createUtilization, type UtilizationOptions } from './utilization.ts';
 
 /** Options of `init`. */
 export interface InitOptions {
@@ -43,6 +44,11 @@ export interface InitOptions {
    * ranks, `dp`.
    */
   readonly mesh?: MeshAxes;
+  /**
+   * What the use of the device is compared with. Steps are then reported with model FLOPs utilization (MFU), or with
+   * tokens per second over those of a paper. Default: they are not.
+   */
+  readonly utilization?: UtilizationOptions;
 }
 
 type MeshAxes = readonly MeshAxis[] | ((worldSize: number) => readonly MeshAxis[]);
@@ -54,6 +60,7 @@ const initRules: OptionRules<InitOptions> = {
     option.listOf(option.object<MeshAxis>('an axis, as { name: "tp", size: 2 }')),
     option.callback<(worldSize: number) => readonly MeshAxis[]>(),
   ),
+  utilization: option.object('what use of the device is compared with'),
   timeoutMs: {
     fits: option.positive.fits,
     expected: 'a number of milliseconds above 0 (Infinity: without limit)',
@@ -77,6 +84,7 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
   if (options.group !== undefined) requireVersion('init with a group', options.group, 1);
   // Frames of the library lie between an error and the line of the script, so stacks must be long enough.
   Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
+  const utilization = await createUtilization(options.utilization);
   const host = await findHost(options.group);
   const joined = await host.join();
   const { group, arena } = joined;
@@ -100,6 +108,7 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
     group,
     device,
     mesh,
+    utilization,
     memoryBytes: () => device.usage?.().bytesInUse,
   });
 }

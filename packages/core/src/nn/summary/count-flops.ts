@@ -6,8 +6,8 @@ import type { Shape } from '../../spec/dtype.ts';
  * The floating-point operations of a node, with two for each product of two elements. They are counted in matmul (2 M N
  * K for each batch), conv2d (2 R S C/groups for each element of the output), transposed convolution (the same for each
  * element of the input), grouped products (as for all rows), attention (2 T S (D + E) for each head), and in their
- * gradients. Values that the backward pass computes again do not count. As in PyTorch's FlopCounterMode, nothing else
- * counts, because it is of a lower order and bound by memory.
+ * gradients. A convolution whose weight is one constant is a pool, and does not count. As in PyTorch's FlopCounterMode,
+ * nothing else counts, because it is of a lower order and bound by memory.
  */
 export function flopsOf(node: Node): number {
   const perElement = 2 * elementCount(node.shape);
@@ -24,6 +24,7 @@ export function flopsOf(node: Node): number {
   const attended = attentionFlops(node);
   if (attended !== undefined) return attended;
   if (input === undefined || weight === undefined) return 0;
+  if (isPool(node)) return 0;
   const perWindow = elementCount(weight.shape.slice(1));
   if (node.op === 'conv2d') return perElement * perWindow;
   if (node.op === 'conv2dInput') return 2 * elementCount(input.shape) * perWindow;
@@ -32,6 +33,11 @@ export function flopsOf(node: Node): number {
     return 2 * elementCount(weight.shape) * elementCount(node.shape.slice(1));
   }
   return 0;
+}
+
+/** Whether a node computes the means of windows, or their gradient, as a convolution whose weight is one constant. */
+export function isPool({ op, inputs }: Node): boolean {
+  return (op === 'conv2d' || op === 'conv2dInput') && inputs[1]?.op === 'constant';
 }
 
 /** Counts products for all keys, even if a mask hides some, as in PyTorch. Undefined for other ops. */

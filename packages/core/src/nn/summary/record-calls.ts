@@ -18,7 +18,12 @@ export function recordCalls(
   const restores = modules.map((module) => {
     const list: ModuleCall[] = [];
     calls.set(module, list);
-    return interceptForward(module, (call) => list.push(call));
+    return wrapForward(module, (call) => {
+      const firstId = newestNodeId();
+      const output = call();
+      list.push({ output, firstId, lastId: newestNodeId() });
+      return output;
+    });
   });
   try {
     body();
@@ -28,20 +33,21 @@ export function recordCalls(
   return calls;
 }
 
-/** Reports each call of a module's `forward` to `onCall`. Returns a function that ends this. */
-function interceptForward(module: Module, onCall: (call: ModuleCall) => void): () => void {
+/** Calls `around` for each call of a module's `forward`, and with it what makes the call. Returns what ends this. */
+export function wrapForward(
+  module: Module,
+  around: (call: () => unknown, inputs: readonly unknown[]) => unknown,
+): () => void {
   const forward: unknown = Reflect.get(module, 'forward');
   if (typeof forward !== 'function') return () => {};
   const before = Object.getOwnPropertyDescriptor(module, 'forward');
-  const value = (...inputs: unknown[]): unknown => {
-    const firstId = newestNodeId();
-    const output: unknown = Reflect.apply(forward, module, inputs);
-    onCall({ output, firstId, lastId: newestNodeId() });
-    return output;
-  };
+  const value = (...inputs: unknown[]): unknown =>
+    around(() => Reflect.apply(forward, module, inputs), inputs);
   // The property must not be enumerable: the enumerable fields of a module are searched for members.
   Object.defineProperty(module, 'forward', { value, configurable: true, enumerable: false });
   return () => {
+    // Others, such as hooks, may have wrapped it since. Then it stays, and goes on to call `around`.
+    if (Reflect.get(module, 'forward') !== value) return;
     if (before === undefined) Reflect.deleteProperty(module, 'forward');
     else Object.defineProperty(module, 'forward', before);
   };

@@ -1,5 +1,4 @@
 import { noGrad } from '../../graph/create-node.ts';
-import type { Node } from '../../graph/node.ts';
 import { printing } from '../../print/inspect.ts';
 import { withoutValues } from '../../realize/pending/small-values.ts';
 import { randomState, setRandomState } from '../../random/keys.ts';
@@ -7,12 +6,12 @@ import { formatShape } from '../../base/shape.ts';
 import { dtypes } from '../../spec/dtype.ts';
 import { ConfigError, describeValue } from '../../spec/errors.ts';
 import type { Model } from '../../spec/strategy.ts';
-import { Tensor } from '../../tensor/tensor.ts';
-import { Module, type Named } from '../module/module.ts';
+import { Module } from '../module/module.ts';
 import { flopsOf, nodesSince } from './count-flops.ts';
 import { formatSummary } from './format-summary.ts';
 import type { ModelSummary, ModuleSummary } from './model-summary.ts';
 import { type ModuleCall, recordCalls } from './record-calls.ts';
+import { nodesIn, tensorsIn } from './tensors-in.ts';
 
 /**
  * A table of the modules of a model with the shapes of their results, their parameters, and the floating-point
@@ -129,22 +128,6 @@ function requireWholeModel(model: unknown): asserts model is Module {
     },
     { parameter: name, axes: shardedOver },
   );
-}
-
-/** A tensor, or the tensors in lists and records, with their names. */
-function tensorsIn(value: unknown): readonly Named<Tensor>[] {
-  if (value instanceof Tensor) return [['', value]];
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, item]) =>
-    tensorsIn(item).map(([rest, tensor]): Named<Tensor> => [
-      rest === '' ? name : `${name}.${rest}`,
-      tensor,
-    ]),
-  );
-}
-
-function nodesIn(value: unknown): readonly Node[] {
-  return tensorsIn(value).map(([, { node }]) => node);
 }
 
 function shapesIn(output: unknown): string {

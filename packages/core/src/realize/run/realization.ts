@@ -26,7 +26,6 @@ import {
 import { freeReleased, releasedNow, restorePending, takePending } from '../pending/pending.ts';
 import type { PendingWork } from '../pending/pending-work.ts';
 import { PlanFailure } from '../plan/execution-plan.ts';
-import { collectGarbage } from './collect-garbage.ts';
 import { PlanCache } from '../cache/plan-cache.ts';
 import { forgetValues, smallValues } from '../pending/small-values.ts';
 import { numberLeaf, varyingConstants } from '../values/varying-numbers.ts';
@@ -215,6 +214,7 @@ export class Realization {
     try {
       const results = await this.#runPlan(collected, outputs, surroundings, start);
       count('plansRun', 1);
+      rankState.observer?.run(subgraph.computed);
       this.#settle(outputs, results);
       subgraph.issued.forEach(markIssued);
     } catch (failure) {
@@ -266,7 +266,7 @@ export class Realization {
       return await execute(found.plan, leaves, all);
     } catch (failure) {
       if (shortageOf(failure) === null) throw failure;
-      await collectGarbage();
+      await (await import('./collect-garbage.ts')).collectGarbage();
     }
     try {
       return await execute(found.plan, leaves, all);

@@ -26,7 +26,7 @@ export function memoryProbe(readings: Readings): Finding {
   }
   if (free < 2 * GIB) {
     const todo =
-      'Check with shardwise estimate-memory that the model fits, and use fewer ranks if not';
+      'If the model does not fit, use fewer ranks or a smaller batch, or let zero or fsdp share it out';
     return { name, level: 'yellow', found, todo, figures };
   }
   return { name, level: 'green', found, figures };

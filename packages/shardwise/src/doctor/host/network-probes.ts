@@ -56,7 +56,7 @@ export function networkProbe({ read, list, platform }: Readings): Finding {
     return { name, level: 'green', found, figures };
   }
   const todo =
-    'Use a link of 1 Gbit/s or more between hosts, or send less: zero, localSgd, compression';
+    'Use a link of 1 Gbit/s or more between hosts, or send less: larger batches, or compressed gradients';
   return { name, level: 'yellow', found, todo, figures };
 }
 

@@ -1,4 +1,5 @@
-import { CheckpointError, type RandomAccessFile, readBytes } from '@shardwise/core/extend';
+import { CheckpointError } from '../../spec/errors.ts';
+import { type RandomAccessFile, readBytes } from '../model-folder.ts';
 
 /** A file in an archive, which is stored as it is. */
 export interface ZipEntry {

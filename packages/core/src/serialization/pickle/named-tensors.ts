@@ -1,4 +1,4 @@
-import { CheckpointError } from '@shardwise/core/extend';
+import { CheckpointError } from '../../spec/errors.ts';
 import { PickledDict, PickledTensor, type PickledValue } from './pickle-values.ts';
 
 /** More dicts and tensors than any model has. It limits dicts that contain each other many times. */

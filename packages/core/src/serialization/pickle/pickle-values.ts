@@ -27,6 +27,21 @@ export class PickledTuple {
   }
 }
 
+/** An object of a class that is not known here, as the data that a pickle has of it. No code of the class exists. */
+export class PickledObject {
+  /** The name of the class, with its module. */
+  readonly name: string;
+  /** What the class would be called with. */
+  readonly inputs: readonly PickledValue[];
+  /** The attributes. Null if there are none. */
+  state: PickledDict | null = null;
+
+  constructor(name: string, inputs: readonly PickledValue[]) {
+    this.name = name;
+    this.inputs = inputs;
+  }
+}
+
 /** A storage of PyTorch: bytes that lie beside the pickle, which tensors may share. */
 export class PickledStorage {
   readonly key: string;
@@ -74,5 +89,6 @@ export type PickledValue =
   | PickledDict
   | PickledList
   | PickledTuple
+  | PickledObject
   | PickledStorage
   | PickledTensor;

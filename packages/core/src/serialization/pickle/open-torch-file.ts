@@ -1,12 +1,8 @@
-import {
-  CheckpointError,
-  type DType,
-  dtypes,
-  type RandomAccessFile,
-  readBytes,
-} from '@shardwise/core/extend';
+import { type DType, dtypes } from '../../spec/dtype.ts';
+import { CheckpointError } from '../../spec/errors.ts';
+import { type RandomAccessFile, readBytes } from '../model-folder.ts';
 import { namedTensors } from './named-tensors.ts';
-import { PickledList, type PickledTensor } from './pickle-values.ts';
+import { PickledList, type PickledTensor, type PickledValue } from './pickle-values.ts';
 import { PickleEnd, unpickle, type Unpickled } from './unpickle.ts';
 import { isZip, readZipEntries } from './zip-entries.ts';
 
@@ -35,8 +31,8 @@ const FIRST_BYTES = 2 ** 16;
 const LEGACY_MAGIC = 0x1950a86a20f9469cfc6cn;
 const LEGACY_PROTOCOL = 1001;
 
-/** The dtype of a tensor. */
-export function dtypeOf({ storage }: PickledTensor): DType {
+/** The dtype of a tensor of PyTorch. */
+export function dtypeOfTorch({ storage }: PickledTensor): DType {
   const dtype = dtypeOfStorage.get(storage.type);
   if (dtype === undefined) throw new RangeError(`no dtype for ${storage.type}`);
   return dtype;
@@ -48,28 +44,72 @@ export function dtypeOf({ storage }: PickledTensor): DType {
  */
 export async function openTorchFile(file: RandomAccessFile, path: string): Promise<TorchFile> {
   const start = await readBytes(file, path, 0, Math.min(4, file.byteLength));
-  const found = isZip(start) ? await openArchive(file, path) : await openLegacy(file, path);
-  for (const [name, tensor] of found.tensors) {
-    const { key, length } = tensor.storage;
-    const offset = found.storageOffsets.get(key);
-    if (offset === undefined) throw broken(path, `no storage '${key}', which '${name}' needs`);
-    const byteLength = length * dtypes[dtypeOf(tensor)].bytes;
-    if (offset + byteLength > (found.ends.get(key) ?? 0)) {
-      throw broken(
-        path,
-        `storage '${key}' is shorter than the ${byteLength} bytes that '${name}' needs`,
-      );
-    }
-  }
-  return found;
+  const { tensors, ...storages } = isZip(start)
+    ? await namedInArchive(file, path)
+    : await openLegacy(file, path);
+  for (const [name, tensor] of tensors) storageOffsetOf(storages, tensor, name, path);
+  return { tensors, storageOffsets: storages.storageOffsets };
 }
 
-/** A file with the ends of its storages, before they are checked. */
-interface FoundFile extends TorchFile {
+/** The object of a file of `torch.save`, whatever it is made of. */
+export interface TorchObject {
+  readonly value: PickledValue;
+  /** Where the elements of a tensor of the object begin in the file. `name` is for errors. Throws CheckpointError. */
+  readonly byteOffsetOf: (tensor: PickledTensor, name: string) => number;
+}
+
+/**
+ * Opens an archive of `torch.save` with any object of plain data and tensors. Nothing in it is executed. Throws
+ * CheckpointError for a damaged file, for one of PyTorch before 1.6, and for one that contains anything else.
+ */
+export async function openTorchObject(file: RandomAccessFile, path: string): Promise<TorchObject> {
+  const start = await readBytes(file, path, 0, Math.min(4, file.byteLength));
+  if (!isZip(start)) throw broken(path, 'no archive, as PyTorch writes since 1.6');
+  const { value, ...storages } = await openArchive(file, path);
+  return {
+    value,
+    byteOffsetOf: (tensor, name) =>
+      storageOffsetOf(storages, tensor, name, path) +
+      tensor.offset * dtypes[dtypeOfTorch(tensor)].bytes,
+  };
+}
+
+/** Where the storages of a file lie. */
+interface Storages {
+  readonly storageOffsets: ReadonlyMap<string, number>;
   readonly ends: ReadonlyMap<string, number>;
 }
 
-async function openArchive(file: RandomAccessFile, path: string): Promise<FoundFile> {
+/** Throws CheckpointError if the file does not have the whole storage. */
+function storageOffsetOf(
+  { storageOffsets, ends }: Storages,
+  tensor: PickledTensor,
+  name: string,
+  path: string,
+): number {
+  const { key, length } = tensor.storage;
+  const offset = storageOffsets.get(key);
+  if (offset === undefined) throw broken(path, `no storage '${key}', which '${name}' needs`);
+  const byteLength = length * dtypes[dtypeOfTorch(tensor)].bytes;
+  if (offset + byteLength <= (ends.get(key) ?? 0)) return offset;
+  throw broken(
+    path,
+    `storage '${key}' is shorter than the ${byteLength} bytes that '${name}' needs`,
+  );
+}
+
+/** A file with the ends of its storages, before they are checked. */
+interface FoundFile extends TorchFile, Storages {}
+
+async function namedInArchive(file: RandomAccessFile, path: string): Promise<FoundFile> {
+  const { value, ...storages } = await openArchive(file, path);
+  return { tensors: namedTensors(value, path), ...storages };
+}
+
+async function openArchive(
+  file: RandomAccessFile,
+  path: string,
+): Promise<Storages & { readonly value: PickledValue }> {
   const entries = await readZipEntries(file, path);
   const pickleName = [...entries.keys()].find((name) => /^[^/]*\/data\.pkl$/.test(name));
   const pickle = entries.get(pickleName ?? '');
@@ -89,7 +129,7 @@ async function openArchive(file: RandomAccessFile, path: string): Promise<FoundF
   const storages = [...entries].filter(([name]) => name.startsWith(`${folder}data/`));
   const keyOf = (name: string): string => name.slice(folder.length + 'data/'.length);
   return {
-    tensors: namedTensors(value, path),
+    value,
     storageOffsets: new Map(storages.map(([name, { byteOffset }]) => [keyOf(name), byteOffset])),
     ends: new Map(
       storages.map(([name, { byteOffset, byteLength }]) => [keyOf(name), byteOffset + byteLength]),
@@ -117,7 +157,7 @@ async function openLegacy(file: RandomAccessFile, path: string): Promise<FoundFi
     throw broken(path, 'no storages');
   const tensors = namedTensors(object.value, path);
   const elementBytes = new Map(
-    [...tensors.values()].map((tensor) => [tensor.storage.key, dtypes[dtypeOf(tensor)].bytes]),
+    [...tensors.values()].map((tensor) => [tensor.storage.key, dtypes[dtypeOfTorch(tensor)].bytes]),
   );
   const offsets = new Map<string, number>();
   const ends = new Map<string, number>();

@@ -1,20 +1,22 @@
 import {
   type Chunk,
   commonRuns,
+  dtypeOfTorch,
   dtypes,
   elementCount,
   fillFully,
   type ModelFolder,
   openFile,
+  openTorchFile,
   pathIn,
+  type PickledTensor,
   type RandomAccessFile,
   readRuns,
   type TensorReader,
   type TensorSource,
+  type TorchFile,
   wholeChunk,
 } from '@shardwise/core/extend';
-import { dtypeOf, openTorchFile, type TorchFile } from './open-torch-file.ts';
-import type { PickledTensor } from './pickle-values.ts';
 
 /**
  * Opens a file of `torch.save` (`.bin`, `.pt`, `.pth`) with tensors by name. Nothing in it is executed. Throws
@@ -36,7 +38,7 @@ export async function torchSource(folder: ModelFolder, name: string): Promise<Te
     isVerifiedByReading: false,
     get(tensor) {
       const found = tensors.get(tensor);
-      return found && { name: tensor, dtype: dtypeOf(found), shape: found.shape };
+      return found && { name: tensor, dtype: dtypeOfTorch(found), shape: found.shape };
     },
     open: () => readerOf(folder, name, contents),
   };
@@ -56,7 +58,7 @@ function readerOf(
       if (tensor === undefined || storageOffset === undefined)
         throw new RangeError(`no tensor ${tensorName} in ${path}`);
       opened ??= await openFile(folder, name);
-      const elementBytes = dtypes[dtypeOf(tensor)].bytes;
+      const elementBytes = dtypes[dtypeOfTorch(tensor)].bytes;
       const byteOffset = storageOffset + tensor.offset * elementBytes;
       if (isContiguous(tensor)) {
         await readRuns(

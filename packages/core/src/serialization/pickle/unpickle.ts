@@ -1,12 +1,13 @@
-import { CheckpointError } from '@shardwise/core/extend';
+import { CheckpointError } from '../../spec/errors.ts';
 import {
   PickledDict,
   PickledGlobal,
   PickledList,
+  PickledObject,
   PickledTuple,
   type PickledValue,
 } from './pickle-values.ts';
-import { call, isAllowed, storageOf } from './torch-classes.ts';
+import { call, isAllowed, isObject, storageOf } from './torch-classes.ts';
 
 /** The bytes end before the pickle does. */
 export class PickleEnd extends Error {}
@@ -169,6 +170,13 @@ class Unpickler {
       case 0x51: // BINPERSID
         this.#persistent();
         return;
+      case 0x81: {
+        // NEWOBJ
+        const of = this.#stack.at(-2);
+        if (!(of instanceof PickledGlobal) || !isObject(of.name)) throw this.#unknown(code);
+        this.#reduce();
+        return;
+      }
       case 0x52: // REDUCE
         this.#reduce();
         return;
@@ -176,10 +184,13 @@ class Unpickler {
         this.#build();
         return;
       default:
-        throw this.#refuse(
-          `the instruction 0x${code.toString(16).padStart(2, '0')}, which tensors do not need`,
-        );
+        throw this.#unknown(code);
     }
+  }
+
+  #unknown(code: number): CheckpointError {
+    const hex = code.toString(16).padStart(2, '0');
+    return this.#refuse(`the instruction 0x${hex}, which tensors do not need`);
   }
 
   #tuple(count: number): void {
@@ -238,7 +249,12 @@ class Unpickler {
   /** Python would set attributes. State dicts have some that no reader of tensors needs. */
   #build(): void {
     const state = this.#pop();
-    if (this.#top() instanceof PickledDict && state instanceof PickledDict) return;
+    const of = this.#top();
+    if (of instanceof PickledDict && state instanceof PickledDict) return;
+    if (of instanceof PickledObject && state instanceof PickledDict) {
+      of.state = state;
+      return;
+    }
     throw this.#refuse('attributes of an object that is no state dict');
   }
 

@@ -1,6 +1,8 @@
 import {
   PickledDict,
   PickledGlobal,
+  PickledList,
+  PickledObject,
   PickledStorage,
   PickledTensor,
   PickledTuple,
@@ -23,16 +25,24 @@ const calls: ReadonlyMap<string, Call> = new Map<string, Call>([
     'torch._utils._rebuild_parameter',
     ([tensor]) => (tensor instanceof PickledTensor ? tensor : undefined),
   ],
+  ['torch.Size', ([sizes]) => (sizes instanceof PickledTuple ? sizes : undefined)],
+  ['__builtin__.set', ([items]) => (items instanceof PickledList ? items : undefined)],
+  ['builtins.set', ([items]) => (items instanceof PickledList ? items : undefined)],
 ]);
+
+/** The classes that checkpoints of DeepSpeed contain, such as scalers of losses. They are read as their attributes. */
+export function isObject(name: string): boolean {
+  return name.startsWith('deepspeed.');
+}
 
 /** Whether a pickle may name a class or function. */
 export function isAllowed(name: string): boolean {
-  return calls.has(name) || storages.has(name);
+  return calls.has(name) || storages.has(name) || isObject(name);
 }
 
 /** What a call gives. Undefined for a call that PyTorch does not write. */
 export function call(name: string, inputs: readonly PickledValue[]): PickledValue | undefined {
-  return calls.get(name)?.(inputs);
+  return isObject(name) ? new PickledObject(name, inputs) : calls.get(name)?.(inputs);
 }
 
 /** The storage that a persistent id stands for. Undefined for another id. */

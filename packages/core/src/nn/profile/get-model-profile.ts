@@ -1,0 +1,65 @@
+import { checkOptions } from '../../base/check-options.ts';
+import * as option from '../../base/option-rules.ts';
+import type { OptionRules } from '../../base/option-rules.ts';
+import { newestNodeId, noGrad } from '../../graph/create-node.ts';
+import { forgetValues } from '../../realize/pending/small-values.ts';
+import type { Model } from '../../spec/strategy.ts';
+import type { Module } from '../module/module.ts';
+import { nodesSince } from '../summary/count-flops.ts';
+import { nodesIn } from '../summary/tensors-in.ts';
+import { FlopsProfiler, type FlopsProfilerOptions, profilerRules } from './flops-profiler.ts';
+import type { ModelProfile } from './model-profile.ts';
+
+/** Options of `getModelProfile`. The names are those of DeepSpeed. */
+export interface ModelProfileOptions<
+  Inputs extends readonly unknown[],
+> extends FlopsProfilerOptions {
+  /** The arguments of the model's `forward`. */
+  readonly args: Inputs;
+  /** The passes before the one that is measured. The first one compiles programs. Default: 1. */
+  readonly warmUp?: number;
+}
+
+const rules: OptionRules<ModelProfileOptions<readonly unknown[]>> = {
+  ...profilerRules,
+  args: option.required({
+    fits: (value): value is readonly unknown[] => Array.isArray(value),
+    expected: 'the arguments of forward, in a list',
+  }),
+  warmUp: option.count,
+};
+
+/**
+ * Runs forward passes of a model without gradients, and returns the operations, parameters and times of its modules.
+ * The modes of the model and random numbers are those of the program: call `model.eval()` for those of inference.
+ * Throws ConfigError, and the errors of the model.
+ */
+export async function getModelProfile<const Inputs extends readonly unknown[]>(
+  model: Module & Model<Inputs, unknown>,
+  options: ModelProfileOptions<Inputs>,
+): Promise<ModelProfile> {
+  checkOptions<ModelProfileOptions<readonly unknown[]>>('getModelProfile', options, rules);
+  const { args, warmUp = 1, ...ofProfiler } = options;
+  const profiler = new FlopsProfiler(model, ofProfiler);
+  for (let pass = 0; pass < warmUp; pass++) await profileForward(profiler, model, args);
+  return profileForward(profiler, model, args);
+}
+
+async function profileForward<Inputs extends readonly unknown[]>(
+  profiler: FlopsProfiler,
+  model: Model<Inputs, unknown>,
+  args: Inputs,
+): Promise<ModelProfile> {
+  profiler.startProfile();
+  const olderId = newestNodeId();
+  try {
+    const output = noGrad(() => model.forward(...args));
+    // The program cannot read what the pass has made. Otherwise the first run would compute all small values.
+    forgetValues(nodesSince(nodesIn(output), olderId));
+    await profiler.measureForward(output);
+  } catch (error) {
+    profiler.stopProfile();
+    throw error;
+  }
+  return profiler.stopProfile();
+}

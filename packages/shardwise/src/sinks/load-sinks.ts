@@ -1,0 +1,95 @@
+import { appendFile, rename, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { ConfigError } from '@shardwise/core/extend';
+import type { MetricSink } from './metric-sink.ts';
+import { prometheusText } from './prometheus-text.ts';
+import { encodeRecord, scalarEvent, versionEvent } from './tensorboard-events.ts';
+
+/** Begins to write for a run, whose directory it is given. */
+type OpenSink = (directory: string) => MetricSink;
+
+/** The sinks that have a name. Each writes into the directory of the run. */
+const named: Readonly<Record<string, OpenSink>> = {
+  csv: csvSink,
+  prometheus: prometheusSink,
+  tensorboard: tensorboardSink,
+};
+
+/**
+ * Loads the sinks of a run: names, and paths of modules whose default export is a sink. Throws ConfigError for a module
+ * that does not load or exports no function.
+ */
+export async function loadSinks(sinks: readonly string[]): Promise<readonly OpenSink[]> {
+  return Promise.all(
+    sinks.map(async (sink) => {
+      const own = Object.hasOwn(named, sink) ? named[sink] : undefined;
+      if (own !== undefined) return own;
+      const ofModule = await moduleSink(sink);
+      return () => ofModule;
+    }),
+  );
+}
+
+async function moduleSink(path: string): Promise<MetricSink> {
+  const todo = `Give ${Object.keys(named).join(', ')}, or the path of a module whose default export is a function`;
+  let made: unknown;
+  try {
+    made = await import(pathToFileURL(resolve(path)).href);
+  } catch (cause) {
+    throw new ConfigError({ asked: `metrics for ${path}`, found: String(cause), todo }, { path });
+  }
+  const sink: unknown =
+    typeof made === 'object' && made !== null && 'default' in made ? made.default : undefined;
+  if (typeof sink === 'function') {
+    return async (step) => {
+      await sink(step);
+    };
+  }
+  throw new ConfigError(
+    { asked: `metrics for ${path}`, found: 'no function as its default export', todo },
+    { path },
+  );
+}
+
+/** `metrics.csv`: a row for each figure of each step, because steps have different figures. */
+function csvSink(directory: string): MetricSink {
+  const path = join(directory, 'metrics.csv');
+  let isBegun = false;
+  return async ({ step, endMs, figures }) => {
+    const rows = Object.entries(figures).map(
+      ([name, value]) => `${step},${endMs},${csvField(name)},${value}\n`,
+    );
+    const head = isBegun ? '' : 'step,endMs,name,value\n';
+    await (isBegun ? appendFile : writeFile)(path, head + rows.join(''));
+    isBegun = true;
+  };
+}
+
+function csvField(text: string): string {
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** `metrics.prom`: the last figures. The file is replaced as a whole, so that no reader sees a part of it. */
+function prometheusSink(directory: string): MetricSink {
+  const path = join(directory, 'metrics.prom');
+  return async (step) => {
+    await writeFile(`${path}.tmp`, prometheusText(basename(directory), step));
+    await rename(`${path}.tmp`, path);
+  };
+}
+
+/** An event file, which TensorBoard shows with `tensorboard --logdir` of the directory or of one above it. */
+function tensorboardSink(directory: string): MetricSink {
+  let path: string | undefined;
+  return async ({ step, endMs, figures }) => {
+    const seconds = endMs / 1000;
+    if (path === undefined) {
+      const name = `events.out.tfevents.${String(Math.floor(seconds)).padStart(10, '0')}.${hostname()}.${process.pid}.0`;
+      path = join(directory, name);
+      await writeFile(path, encodeRecord(versionEvent(seconds)));
+    }
+    await appendFile(path, encodeRecord(scalarEvent(seconds, step, figures)));
+  };
+}
