@@ -84,7 +84,7 @@ export {
 export { GPipe, type GPipeOptions, type GPipeWithLoss } from './apply/pipe.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
 export { PipelineRunner } from './apply/stepped-pipeline.ts';
-export { parallelize, planFor, planOf } from './apply/parallelize.ts';
+export { parallelize, planFor } from './apply/parallelize.ts';
 export {
   ZeroRedundancyOptimizer,
   type OptimizerClass,

@@ -14,7 +14,7 @@ import {
   type Strategy,
   Tensor,
 } from '@shardwise/core/extend';
-import { planOf, Step, type StepKind } from '@shardwise/strategies';
+import { type ModelPlan, Step, type StepKind } from '@shardwise/strategies';
 import { describePlan } from './describe-plan.ts';
 import {
   byParts,
@@ -118,7 +118,8 @@ export class Observation {
     const { recorder } = this;
     const one = this.#one;
     if (one === null) {
-      const plan = planOf(spec, strategy);
+      const { axes } = currentSession().mesh;
+      const plan: ModelPlan = { ...strategy.plan(spec, axes), buffers: spec.buffers ?? [] };
       this.#plan ??= describePlan(plan);
       const { mesh } = currentSession();
       this.#places = Object.fromEntries(

@@ -1,7 +1,6 @@
 import {
   currentSession,
   type Model,
-  type ModelSpec,
   type Module,
   rankState,
   requireModule,
@@ -21,12 +20,13 @@ import { requireStrategy, type StrategyWithLoss } from '../plan/strategy.ts';
 export function planFor(model: Module, strategy: Strategy): ModelPlan {
   requireModule('a plan', model);
   requireStrategy(strategy);
-  return (rankState.makePlan ?? planOf)(modelSpec(model), strategy);
-}
-
-/** Returns the plan of a strategy for a model on this rank's mesh. It is edited where a program is observed. */
-export function planOf(spec: ModelSpec, strategy: Strategy): ModelPlan {
-  return { ...strategy.plan(spec, currentSession().mesh.axes), buffers: spec.buffers ?? [] };
+  const spec = modelSpec(model);
+  return (
+    rankState.makePlan?.(spec, strategy) ?? {
+      ...strategy.plan(spec, currentSession().mesh.axes),
+      buffers: spec.buffers,
+    }
+  );
 }
 
 /**

@@ -103,7 +103,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   detach(): M {
     this.#requireWhole(
       'to detach a model from its plan',
-      'Save it, and load it into a model of its own',
+      'Save it, and load it into another model',
     );
     for (const hook of this.#context.hooks) hook.detach?.();
     return this.module;
@@ -113,7 +113,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   joinHook(context: JoinContext): JoinHook {
     this.#requireWhole(
       'join of a model',
-      'Iterate over joinBatches(loader) instead, which gives all ranks as many batches, and multiply the loss by the weight of each',
+      'Iterate over joinBatches(loader) instead, and multiply each loss by the weight of its batch',
     );
     this.#join = context;
     const { reducers, buffers } = this.#context;
@@ -218,7 +218,7 @@ class KnownParameters {
     throw new ConfigError(
       {
         asked: `a forward pass of a model under ${this.#strategy}`,
-        found: `${names.join(', ')} was put into it after the strategy had been applied, so each rank would train its own copy`,
+        found: `${names.join(', ')} was put into it after parallelize(), so each rank would train its own copy`,
         todo: 'Put all parameters into the model before parallelize()',
       },
       { parameters: names },
