@@ -3,7 +3,15 @@ import { join } from 'node:path';
 import { repository } from './packages.ts';
 import type { GeneratedPage } from './page.ts';
 
-const COMMANDS = [[], ['run'], ['verify'], ['blame'], ['doctor'], ['export']] as const;
+const COMMANDS = [
+  [],
+  ['run'],
+  ['verify'],
+  ['blame'],
+  ['doctor'],
+  ['export'],
+  ['estimate-memory'],
+] as const;
 
 /** Makes the page with what each command prints for `--help`. */
 export function commandLinePage(): GeneratedPage {

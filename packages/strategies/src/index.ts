@@ -71,6 +71,7 @@ export {
 export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';
+export { textTable } from './plan/text-table.ts';
 export { countModelCosts } from './pipeline/costs/count-model-costs.ts';
 export { measureModelCosts } from './pipeline/costs/measure-model-costs.ts';
 export type { ModelCosts, ModelCostsOptions, ModuleCosts } from './pipeline/costs/model-costs.ts';

@@ -187,6 +187,8 @@ export async function focusFaults(page: Page): Promise<string[]> {
 
 /** The greatest size of the scripts that a page without an editor loads in its first view, in bytes of gzip. */
 const MOST_SCRIPT_BYTES = 150_000;
+/** What the build for tests has in addition: the words in which Vue complains of served HTML (SHARDWISE_DOCS_DETAILS). */
+const DETAILS_BYTES = 3_600;
 
 /** Returns a fault if a page has loaded more script than it may. */
 async function scriptFaults(page: Page): Promise<string[]> {
@@ -198,7 +200,7 @@ async function scriptFaults(page: Page): Promise<string[]> {
       .filter((path) => path.endsWith('.js')),
   );
   const bytes = [...new Set(scripts)].reduce((sum, path) => sum + gzipBytes(path), 0);
-  return bytes > MOST_SCRIPT_BYTES
+  return bytes > MOST_SCRIPT_BYTES + DETAILS_BYTES
     ? [`${bytes} bytes of script before the reader does anything`]
     : [];
 }

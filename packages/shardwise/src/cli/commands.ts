@@ -4,6 +4,7 @@ import { exportModel, exportDTypes } from '../checkpoint/single-file/export-mode
 import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
 import { verifyCommand } from '../verify/verify-command.ts';
+import { estimateMemory } from './estimate-memory.ts';
 import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
@@ -111,6 +112,20 @@ export async function verifyByOptions(
   raw: unknown,
 ): Promise<number> {
   return verifyCommand({ script, args, ...verifySchema.parse(raw) });
+}
+
+const estimateSchema = z.object({
+  nproc: z.number(),
+  nnodes: z.number(),
+  dtype: z.enum(exportDTypes),
+  json: z.boolean(),
+});
+
+/** Runs `shardwise estimate-memory`. Throws the errors of estimateMemory. */
+export async function estimateByOptions(model: string, raw: unknown): Promise<void> {
+  const { nproc, nnodes, dtype, json } = estimateSchema.parse(raw);
+  const precision = dtype === 'f32' ? 'single' : 'half';
+  await estimateMemory(model, { nodes: nnodes, ranksPerNode: nproc, precision, json });
 }
 
 const exportSchema = z.object({

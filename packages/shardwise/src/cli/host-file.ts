@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core/extend';
+import { ConfigError } from '@shardwise/core/spec';
 
 // DeepSpeed's hostfile, and the filters --include and --exclude.
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
-import { ConfigError } from '@shardwise/core/extend';
+import { ConfigError } from '@shardwise/core/spec';
 import { parseHostFile, placeOf, selectHosts } from './host-file.ts';
 
 // Options of torchrun, `accelerate launch` and `deepspeed`, which may be written with - or with _ between their words.

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { ShardwiseError } from '@shardwise/core/spec';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { withOwnNames } from './other-launchers.ts';
 import {
   addItem,
@@ -17,6 +17,8 @@ import {
 
 /** The exit code for a command line that is wrong. */
 const USAGE_EXIT_CODE = 2;
+/** The dtypes of the floats of files and of stored parameters. */
+const dtypes = ['f32', 'bf16', 'f16'];
 
 /**
  * Runs the `shardwise` command and returns the exit code. What a command needs is loaded when it runs, so that help and
@@ -170,7 +172,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .description('write the model of a checkpoint to one safetensors file')
     .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')
     .argument('<file>', 'the file to write, such as model.safetensors')
-    .option('--dtype <dtype>', 'round floats to f32, bf16 or f16')
+    .addOption(new Option('--dtype <dtype>', 'round floats').choices(dtypes))
     .option(
       '--metadata <name=text>',
       'a text that the file has beside the tensors; repeatable',
@@ -182,11 +184,33 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       await exportByOptions(checkpoint, file, raw);
       process.stdout.write(`Model: ${file}\n`);
     });
+  program
+    .command('estimate-memory')
+    .description('say what the weights of a model, and training it, take of the memory of a rank')
+    .argument(
+      '<model>',
+      'a folder with safetensors, its address, or a name of the Hugging Face hub',
+    )
+    .option('-n, --nproc <count>', 'number of ranks of each host', parseRanks, 8)
+    .option('--nnodes <count>', 'number of hosts', parseRanks, 1)
+    .addOption(
+      new Option('--dtype <dtype>', 'what parameters are stored in')
+        .choices(dtypes)
+        .default('bf16'),
+    )
+    .option('--json', 'print the sizes as JSON', false)
+    .action(async (model: string, raw: unknown) => {
+      const { estimateByOptions } = await import('./commands.ts');
+      await estimateByOptions(model, raw);
+    });
   try {
     await program.parseAsync(withOwnNames(argv));
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return commanderExit(error);
+    if (error instanceof CommanderError) {
+      const command = program.commands.map((each) => each.name()).find((name) => name === argv[2]);
+      return commanderExit(error, command);
+    }
     if (!ShardwiseError.isInstance(error)) throw error;
     process.stderr.write(`${error.message}\n`);
     return USAGE_EXIT_CODE;
@@ -208,14 +232,18 @@ function noticeMisplacedOptions(script: string, args: readonly string[], run: Co
 }
 
 /** Returns the exit code for an error of commander. Commander has printed help and version already, but not errors. */
-function commanderExit({ code, message, exitCode }: CommanderError): number {
+function commanderExit(
+  { code, message, exitCode }: CommanderError,
+  command: string | undefined,
+): number {
   if (exitCode === 0) return 0;
   if (code !== 'commander.help') {
     const found = message
       .replace(/^error: /, '')
       .replaceAll('\n', ' ')
       .replace(/\.$/, '');
-    process.stderr.write(`Reading the command line: ${found}. See \`shardwise run --help\`\n`);
+    const help = `shardwise ${command === undefined ? '' : `${command} `}--help`;
+    process.stderr.write(`Reading the command line: ${found}. See \`${help}\`\n`);
   }
   return USAGE_EXIT_CODE;
 }

@@ -6,7 +6,6 @@ import {
   type Module,
   noGrad,
   currentSession,
-  fromData,
   Optimizer,
   type Plan,
   type Node,
@@ -186,7 +185,10 @@ export class Observation {
       for (const parameter of model.parameters()) {
         if (parameter.dtype !== 'f32') continue;
         const factors = this.#random.uniform(parameter.numel, 1 - size, 1 + size);
-        parameter.assign(parameter.mul(fromData(factors, parameter.shape, 'f32')));
+        const bytes = new Uint8Array(factors.buffer, factors.byteOffset, factors.byteLength);
+        // Not a tensor of data, which would be looked up in the batch.
+        const node = inputNode(parameter.shape, 'f32', { kind: 'host', bytes });
+        parameter.assign(parameter.mul(new Tensor(node)));
       }
     });
     await currentSession().realize([]);
