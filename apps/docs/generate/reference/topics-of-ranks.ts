@@ -205,7 +205,7 @@ export const topicsOfRanks: readonly Section[] = [
         'rank',
         'setRank, timeline and statistics',
         'The rank of this thread without a run, and what happens on it.',
-        /core\/(rank|timeline|timeline-event|v8-settings)\.|core\/paging\//,
+        /shardwise\/sinks\/|core\/(rank|timeline|timeline-event|v8-settings)\.|core\/paging\//,
       ),
     ],
   },
