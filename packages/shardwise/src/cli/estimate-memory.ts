@@ -142,6 +142,6 @@ function describe(
     textTable([['strategy', 'bytes of a rank', 'each rank', 'each node'], ...trained]),
     '',
     'Ψ: parameters of the model, L: of its largest layer, which is whole while it runs.',
-    'Activations and buffers are not in these figures: dist.explain() counts them.',
+    'Activations and buffers are not in these figures: dist.planMemory() counts them.',
   ].join('\n');
 }
