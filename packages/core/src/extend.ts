@@ -248,6 +248,7 @@ export {
   type TorchObject,
 } from './serialization/pickle/open-torch-file.ts';
 export {
+  isContiguous,
   PickledDict,
   PickledList,
   PickledObject,

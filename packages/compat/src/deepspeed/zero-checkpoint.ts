@@ -14,6 +14,7 @@ import {
 import { diskFolder } from '@shardwise/core/node';
 import { CheckpointError, type checkpoints } from 'shardwise';
 import {
+  brokenFile,
   cut,
   itemsOf,
   scatteredSource,
@@ -73,15 +74,7 @@ const ownKeys: ReadonlySet<string> = new Set([
 export async function readZeroCheckpoint(directory: string, tag?: string): Promise<ZeroCheckpoint> {
   const name = tag ?? (await latestTag(directory));
   const path = join(directory, name);
-  const refuse = (found: string): CheckpointError =>
-    new CheckpointError(
-      {
-        asked: `Reading the checkpoint of DeepSpeed ${path}`,
-        found,
-        todo: 'Give a folder that save_checkpoint of DeepSpeed wrote in ZeRO stage 1, 2 or 3',
-      },
-      { path },
-    );
+  const refuse = (found: string): CheckpointError => brokenFile(path, found);
   const names = await readdir(path).catch((cause: unknown) => {
     throw refuse(cause instanceof Error ? cause.message : String(cause));
   });
@@ -195,28 +188,22 @@ export async function readZeroCheckpoint(directory: string, tag?: string): Promi
 
 async function latestTag(directory: string): Promise<string> {
   const path = join(directory, 'latest');
-  try {
-    const tag = (await readFile(path, 'utf8')).trim();
-    if (tag !== '' && !/[/\\]/.test(tag) && tag !== '..') return tag;
-  } catch (cause) {
-    throw new CheckpointError(
+  const noTag = (found: string, cause?: unknown): CheckpointError =>
+    new CheckpointError(
       {
         asked: `Reading the checkpoint of DeepSpeed in ${directory}`,
-        found: 'no file "latest" with the name of one',
+        found,
         todo: 'Give the tag, which is the name of a folder in it such as global_step100',
       },
       { path },
       { cause },
     );
-  }
-  throw new CheckpointError(
-    {
-      asked: `Reading the checkpoint of DeepSpeed in ${directory}`,
-      found: 'a file "latest" without the name of a folder',
-      todo: 'Give the tag, which is the name of a folder in it such as global_step100',
-    },
-    { path },
-  );
+  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+    throw noTag('no file "latest" with the name of one', cause);
+  });
+  const tag = text.trim();
+  if (tag !== '' && !/[/\\]/.test(tag) && tag !== '..') return tag;
+  throw noTag('a file "latest" without the name of a folder');
 }
 
 function stageOf(value: PickledValue | undefined): ZeroCheckpoint['stage'] | undefined {

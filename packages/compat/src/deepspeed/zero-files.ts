@@ -6,6 +6,7 @@ import {
   dtypeOfTorch,
   elementCount,
   fillFully,
+  isContiguous,
   type ModelFolder,
   openFile,
   openTorchObject,
@@ -75,20 +76,13 @@ export class ZeroFile {
   /** The elements of a contiguous tensor of f32. */
   segmentOf(value: PickledValue | undefined, what: string): Segment {
     if (!(value instanceof PickledTensor)) throw this.refuse(`${what} is no tensor`);
-    const { shape, strides } = value;
-    let expected = 1;
-    for (const [size, stride] of shape
-      .map((size, dim) => [size, strides[dim]] as const)
-      .toReversed()) {
-      if (size !== 1 && stride !== expected) throw this.refuse(`${what} is not contiguous`);
-      expected *= size;
-    }
+    if (!isContiguous(value)) throw this.refuse(`${what} is not contiguous`);
     if (dtypeOfTorch(value) !== 'f32')
       throw this.refuse(`${what} is ${dtypeOfTorch(value)}, not f32`);
     return {
       file: this.name,
       byteOffset: this.#byteOffsetOf(value, what),
-      elements: elementCount(shape),
+      elements: elementCount(value.shape),
     };
   }
 
@@ -97,7 +91,8 @@ export class ZeroFile {
   }
 }
 
-function brokenFile(path: string, found: string): CheckpointError {
+/** The error for a file or folder that DeepSpeed has not written. */
+export function brokenFile(path: string, found: string): CheckpointError {
   return new CheckpointError(
     {
       asked: `Reading the checkpoint of DeepSpeed ${path}`,

@@ -5,6 +5,7 @@ import {
   dtypes,
   elementCount,
   fillFully,
+  isContiguous,
   type ModelFolder,
   openFile,
   openTorchFile,
@@ -75,17 +76,6 @@ function readerOf(
       await opened?.close();
     },
   };
-}
-
-/** Whether elements lie in the storage row by row, as in a chunk. */
-function isContiguous({ shape, strides }: PickledTensor): boolean {
-  let expected = 1;
-  for (let dim = shape.length - 1; dim >= 0; dim--) {
-    const size = shape[dim] ?? 1;
-    if (size !== 1 && strides[dim] !== expected) return false;
-    expected *= size;
-  }
-  return true;
 }
 
 /**

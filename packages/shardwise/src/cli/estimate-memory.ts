@@ -108,11 +108,12 @@ export async function estimateMemory(
   process.stdout.write(`${text}\n`);
 }
 
-/** Opens the weights, in one file or in several. */
+/** Opens the weights, in one file or in several, which `fromPretrained` looks for in this order, too. */
 async function openSource(folder: ModelFolder): Promise<TensorSource> {
-  const index = 'model.safetensors.index.json';
-  const isDivided = (await folder.readText(index)) !== undefined;
-  return safetensorsSource(folder, isDivided ? index : 'model.safetensors');
+  const whole = await folder.open('model.safetensors');
+  await whole?.close();
+  const name = whole === undefined ? 'model.safetensors.index.json' : 'model.safetensors';
+  return safetensorsSource(folder, name);
 }
 
 function describe(

@@ -134,12 +134,11 @@ export class Utilization implements GraphObserver {
     const peak = this.#peak;
     if (peak === null) return;
     for (const node of nodes) {
-      const isAgain = this.#remade.has(node);
       const flops = flopsOf(node);
       if (flops === 0) continue;
       const seconds = flops / (isHalfDType(node.inputs[0]?.dtype ?? 'f32') ? peak.half : peak.f32);
       this.#seconds.hardware += seconds;
-      if (!isAgain) this.#seconds.model += seconds;
+      if (!this.#remade.has(node)) this.#seconds.model += seconds;
     }
   }
 }

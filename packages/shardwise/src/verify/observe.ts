@@ -117,14 +117,14 @@ export class Observation {
     const { recorder } = this;
     const one = this.#one;
     if (one === null) {
-      const { axes } = currentSession().mesh;
-      const plan: ModelPlan = { ...strategy.plan(spec, axes), buffers: spec.buffers ?? [] };
-      this.#plan ??= describePlan(plan);
       const { mesh } = currentSession();
+      const plan: ModelPlan = { ...strategy.plan(spec, mesh.axes), buffers: spec.buffers ?? [] };
+      const described = describePlan(plan);
+      this.#plan ??= described;
       this.#places = Object.fromEntries(
         mesh.axes.map(({ name, size }) => [name, { size, rank: mesh.coordinate(name) }]),
       );
-      const hooks = describePlan(plan).microbatches === 0;
+      const hooks = described.microbatches === 0;
       return {
         ...plan,
         steps: [...plan.steps, new Step(recording, { recorder, hooks, own: this })],

@@ -12,6 +12,7 @@ import {
   withBatchPart,
 } from '@shardwise/core/extend';
 import {
+  forEachTensor,
   mapTensors,
   type ModelPlan,
   type PassHooks,
@@ -169,7 +170,7 @@ function inMicrobatches(
   run: (inputs: readonly unknown[]) => unknown,
 ): unknown {
   const tensors: Tensor[] = [];
-  for (const input of inputs) mapTensors(input, (each) => (tensors.push(each), each));
+  forEachTensor(inputs, (each) => tensors.push(each));
   const rows = tensors.find(({ ndim }) => ndim > 0)?.shape[0] ?? 1;
   const count = Math.max(1, Math.min(most, rows));
   const [least, more] = [Math.floor(rows / count), rows % count];
@@ -192,7 +193,7 @@ function joinOutputs(
   if (first === undefined || outputs.length === 1) return first?.output;
   const lists = outputs.map(({ output }) => {
     const tensors: Tensor[] = [];
-    mapTensors(output, (each) => (tensors.push(each), each));
+    forEachTensor(output, (each) => tensors.push(each));
     return tensors;
   });
   const rows = outputs.reduce((sum, each) => sum + each.rows, 0);

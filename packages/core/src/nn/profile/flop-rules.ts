@@ -6,14 +6,15 @@ import {
   ELU,
   GELU,
   LeakyReLU,
+  LogSoftmax,
   Mish,
   ReLU,
   Sigmoid,
   SiLU,
+  Softmax,
   Softplus,
   Tanh,
 } from '../layers/activations.ts';
-import { LogSoftmax, Softmax } from '../layers/activations.ts';
 import { Dropout } from '../layers/dropout.ts';
 import { Embedding } from '../layers/embedding.ts';
 import { Linear } from '../layers/linear.ts';

@@ -92,3 +92,14 @@ export type PickledValue =
   | PickledObject
   | PickledStorage
   | PickledTensor;
+
+/** Whether the elements of a tensor lie in the storage row by row, as in a chunk. */
+export function isContiguous({ shape, strides }: PickledTensor): boolean {
+  let expected = 1;
+  for (let dim = shape.length - 1; dim >= 0; dim--) {
+    const size = shape[dim] ?? 1;
+    if (size !== 1 && strides[dim] !== expected) return false;
+    expected *= size;
+  }
+  return true;
+}
