@@ -301,7 +301,6 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'environment',
       'text',
       'blame',
-      'verify',
       'checkpoint/*',
       'rendezvous',
       'run-state',

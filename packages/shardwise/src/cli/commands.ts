@@ -5,6 +5,7 @@ import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
 import { verifyCommand } from '../verify/verify-command.ts';
 import { estimateMemory } from './estimate-memory.ts';
+import { findScript } from './find-script.ts';
 import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
@@ -111,7 +112,8 @@ export async function verifyByOptions(
   args: readonly string[],
   raw: unknown,
 ): Promise<number> {
-  return verifyCommand({ script, args, ...verifySchema.parse(raw) });
+  const path = await findScript(script, `to verify ${script}`);
+  return verifyCommand({ script: path, args, ...verifySchema.parse(raw) });
 }
 
 const estimateSchema = z.object({

@@ -1,7 +1,6 @@
-import { mkdir, stat } from 'node:fs/promises';
-import { basename, resolve } from 'node:path';
+import { mkdir } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { ConfigError } from '@shardwise/core/extend';
 import { removeDumps, removeDumpsOf } from '../blame/run-verdict.ts';
 import { deviceVariable } from '../environment/device-name.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
@@ -11,7 +10,7 @@ import { firstRankOf, type Generation, worldSizeOf } from '../rendezvous/generat
 import type { RunMessage } from '../run-state/run-message.ts';
 import { loadSinks } from '../sinks/load-sinks.ts';
 import { LiveOutput } from '../terminal/live-output.ts';
-import { coloured, uncoloured } from '../terminal/paint.ts';
+import { paintOf } from '../terminal/paint.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
 import { type RunOutput, stoppingNotice } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
@@ -19,6 +18,7 @@ import { commandText } from './command-text.ts';
 import { checkServers, serverFacts, startServers } from './run-servers.ts';
 import { concludeRun } from './conclude-run.ts';
 import { findResume } from './find-resume.ts';
+import { findScript } from './find-script.ts';
 import { followInterrupts } from './interrupts.ts';
 import { launchSettings } from './launch-settings.ts';
 import { openRun } from './open-run.ts';
@@ -32,7 +32,7 @@ const MEMORY_INTERVAL_MS = 1000;
 
 /** Runs `shardwise run` and returns the exit code. Throws ShardwiseError before any rank has started. */
 export async function runCommand(options: RunCommandOptions): Promise<number> {
-  const script = await findScript(options.script);
+  const script = await findScript(options.script, `Running ${options.script}`);
   const resume =
     options.resumeDirectory === undefined
       ? undefined
@@ -172,23 +172,9 @@ function checkRanks(nproc: number): void {
   createThreadsWorld({ size: nproc, arenaBytes: 1 });
 }
 
-async function findScript(script: string): Promise<string> {
-  const path = resolve(script);
-  const found = await stat(path).catch(() => undefined);
-  if (found?.isFile()) return path;
-  throw new ConfigError(
-    {
-      asked: `Running ${script}`,
-      found: found === undefined ? `no such file in ${process.cwd()}` : 'it is no file',
-      todo: 'Give the path of a training script',
-    },
-    { script },
-  );
-}
-
 /** Returns the live block if the terminal can show it, and otherwise plain lines. */
 function terminalOutput(plain: boolean): RunOutput {
-  const { TERM: terminal, NO_COLOR: noColour } = process.env;
-  if (plain || !process.stdout.isTTY || terminal === 'dumb') return new PlainOutput(process);
-  return new LiveOutput(process.stdout, noColour ? uncoloured : coloured);
+  const { stdout } = process;
+  if (plain || !stdout.isTTY || process.env['TERM'] === 'dumb') return new PlainOutput(process);
+  return new LiveOutput(stdout, paintOf(stdout));
 }

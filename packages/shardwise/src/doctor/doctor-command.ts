@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { coloured, uncoloured } from '../terminal/paint.ts';
+import { paintOf } from '../terminal/paint.ts';
 import { Screen } from '../terminal/screen.ts';
 import { displayPath } from '../text/display-path.ts';
 import { type Finding, worstLevel } from './host/finding.ts';
@@ -49,8 +49,7 @@ export async function doctorCommand({
     return;
   }
   const { columns } = new Screen(process.stdout);
-  const { NO_COLOR: noColour, TERM: terminal } = process.env;
-  const paint = process.stdout.isTTY && !noColour && terminal !== 'dumb' ? coloured : uncoloured;
+  const paint = paintOf(process.stdout);
   const lines = [
     ...(report === undefined ? [] : linkLines(report, columns)),
     ...findingLines(findings, columns, paint),

@@ -12,7 +12,6 @@ import {
   requireVersion,
 } from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
-import { LoneMesh } from '../verify/lone-mesh.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
@@ -115,8 +114,11 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
 
 function meshOf(group: ProcessGroup, axes: MeshAxes | undefined): Mesh | Promise<Mesh> {
   if (axes === undefined) return new LineMesh(AXIS, group);
-  const { standsFor: ranks } = rankState;
+  const { standsFor } = rankState;
+  const given = typeof axes === 'function' ? axes(standsFor ?? group.size) : axes;
   // The one rank of `shardwise verify` stands for the ranks of a mesh of these axes.
-  if (ranks !== undefined) return new LoneMesh(typeof axes === 'function' ? axes(ranks) : axes);
-  return createMesh(group, typeof axes === 'function' ? axes(group.size) : axes);
+  return createMesh(
+    group,
+    standsFor === undefined ? given : given.map(({ name }) => ({ name, size: 1 })),
+  );
 }

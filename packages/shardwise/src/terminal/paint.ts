@@ -20,3 +20,9 @@ export const coloured: Paint = (text, colour) => {
 };
 
 export const uncoloured: Paint = (text) => text;
+
+/** The paint of a stream: none if it is no terminal, or one that is to have no colours. */
+export function paintOf({ isTTY }: Pick<NodeJS.WriteStream, 'isTTY'>): Paint {
+  const { NO_COLOR: noColour, TERM: terminal } = process.env;
+  return isTTY && !noColour && terminal !== 'dumb' ? coloured : uncoloured;
+}

@@ -1,10 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { ConfigError } from '@shardwise/core/extend';
 import { rankProcessOptions } from '@shardwise/core/node';
@@ -16,6 +16,7 @@ import { verifyVariable, type VerifyTask } from './verify-task.ts';
 
 /** The parsed options of `shardwise verify`. */
 export interface VerifyCommandOptions {
+  /** The path of the script. */
   readonly script: string;
   readonly args: readonly string[];
   readonly nproc: number;
@@ -32,10 +33,9 @@ const DIFFERS = 1;
  */
 export async function verifyCommand(options: VerifyCommandOptions): Promise<number> {
   const { nproc, steps, json } = options;
-  const script = await findScript(options.script);
   const folder = await mkdtemp(join(tmpdir(), 'shardwise-verify-'));
   const run = (environments: readonly NodeJS.ProcessEnv[], name: string, one?: string) =>
-    runScript({ ...options, script }, environments, (rank) => ({
+    runScript(options, environments, (rank) => ({
       output: join(folder, `${name}-${rank}`),
       steps,
       ...(one === undefined ? {} : { one }),
@@ -59,20 +59,6 @@ export async function verifyCommand(options: VerifyCommandOptions): Promise<numb
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-}
-
-async function findScript(script: string): Promise<string> {
-  const path = resolve(script);
-  const found = await stat(path).catch(() => undefined);
-  if (found?.isFile()) return path;
-  throw new ConfigError(
-    {
-      asked: `to verify ${script}`,
-      found: found === undefined ? `no such file in ${process.cwd()}` : 'it is no file',
-      todo: 'Give the path of a training script',
-    },
-    { script },
-  );
 }
 
 /** The variables of torchrun, by which the processes join each other over TCP of this host. */

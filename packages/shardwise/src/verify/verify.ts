@@ -1,4 +1,4 @@
-import { allGatherObject } from '@shardwise/collectives';
+import { allGatherObject, createMesh, singleGroup } from '@shardwise/collectives';
 import { manualSeed, optim, setRank } from '@shardwise/core';
 import {
   checkOptions,
@@ -21,7 +21,6 @@ import { parallelize } from '@shardwise/strategies';
 import { compareRuns } from './compare-runs.ts';
 import { perturbationOf, Tolerances } from './differ.ts';
 import type { Verification } from './finding.ts';
-import { LoneMesh } from './lone-mesh.ts';
 import { Observation, type OneRank } from './observe.ts';
 import { isRankRecord, type RankRecord } from './records.ts';
 import { passesOf, wholeBatch } from './whole-batch.ts';
@@ -81,8 +80,10 @@ export async function verify<
     options.optimizer ?? ((parameters) => new optim.AdamW(parameters, { lr: 1e-3 }));
   const { backend: device, mesh } = currentSession();
   const before = randomState();
+  const axes = mesh.axes.map(({ name }) => ({ name, size: 1 }));
+  const lone = axes.length === 0 ? mesh : await createMesh(singleGroup(), axes);
   const play = async (one: OneRank | null): Promise<RankRecord> => {
-    const own = one === null ? mesh : new LoneMesh(mesh.axes);
+    const own = one === null ? mesh : lone;
     setRank({ device, mesh: own });
     manualSeed(seed);
     const observation = new Observation(one, () => undefined);
