@@ -118,7 +118,7 @@ export { withoutValues } from './realize/pending/small-values.ts';
 // The rank: its session, its timeline, its random numbers and its pages.
 export { currentSession, ownPlace } from './rank.ts';
 export type { Compute, Deferred } from './realize/session.ts';
-export { axisOf } from './mesh.ts';
+export { axisOf, placeInMesh } from './mesh.ts';
 export { record, subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';

@@ -74,6 +74,16 @@ export class ExtendedMesh implements Mesh {
   }
 }
 
+/** The number of this rank in the order of a mesh, whose last axis is the fastest, and the number of its ranks. */
+export function placeInMesh(mesh: Mesh): { readonly rank: number; readonly worldSize: number } {
+  let [rank, worldSize] = [0, 1];
+  for (const { name, size } of mesh.axes) {
+    rank = rank * size + mesh.coordinate(name);
+    worldSize *= size;
+  }
+  return { rank, worldSize };
+}
+
 /** The parameters of collectives of the graph, from a mesh. */
 export function axisOf(mesh: Mesh, axis: string): AxisParams {
   const group = mesh.group(axis);

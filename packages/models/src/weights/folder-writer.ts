@@ -4,6 +4,7 @@ import {
   currentSession,
   dtypes,
   type HeldChunk,
+  placeInMesh,
   type TensorChunk,
   type WritableFolder,
   wholeChunk,
@@ -16,7 +17,6 @@ import {
   SINGLE_NAME,
   weightFile,
 } from './model-writer.ts';
-import { rankInMesh } from './on-mesh.ts';
 import type { Shard } from './shards.ts';
 
 /** The bytes of a file that the ranks bring together at a time. */
@@ -53,12 +53,12 @@ export function folderWriter(folder: WritableFolder): ModelWriter {
       return isTaken ? randomUUID().slice(0, 8) : '';
     },
     async write({ shards, config }, chunks, own) {
-      const ranks = currentSession().mesh.axes.reduce((product, { size }) => product * size, 1);
+      const { rank, worldSize } = placeInMesh(currentSession().mesh);
       const failures: unknown[] = [];
       const held = Map.groupBy(own, ({ name }) => name);
       const isOnly = shards.length === 1;
       for (const [index, shard] of shards.entries()) {
-        const isWriter = index % ranks === rankInMesh();
+        const isWriter = index % worldSize === rank;
         const parts = chunks.filter(({ name }) => shard.byteOffsets.has(name));
         const pieces = piecesOf(shard, isWriter, parts, held, failures);
         let isStopped = false;

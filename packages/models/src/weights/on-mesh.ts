@@ -26,9 +26,3 @@ export async function onMesh<T>(
   }
   return all();
 }
-
-/** The number of this rank in the order of the mesh, from 0. */
-export function rankInMesh(): number {
-  const { mesh } = currentSession();
-  return mesh.axes.reduce((at, { name, size }) => at * size + mesh.coordinate(name), 0);
-}

@@ -1,12 +1,14 @@
 import {
   checkOptions,
   ConfigError,
+  currentSession,
   type DType,
   type HeldChunk,
   isWritableFolder,
   Module,
   option,
   type OptionRules,
+  placeInMesh,
   planChunks,
   type Tensor,
   type WritableFolder,
@@ -20,7 +22,7 @@ import { diskWriter } from './disk-writer.ts';
 import { folderWriter } from './folder-writer.ts';
 import { type HeldTensors, heldTensors } from './held-tensors.ts';
 import type { LoadableModel } from './load-pretrained.ts';
-import { onMesh, rankInMesh } from './on-mesh.ts';
+import { onMesh } from './on-mesh.ts';
 import { unstackTensors } from './unstack-tensors.ts';
 import { shardsOf, type WrittenTensor } from './shards.ts';
 
@@ -97,7 +99,7 @@ export async function savePretrained(
     asked: `to save a model to ${writer.place}`,
     todo: 'See to the cause, and save again',
   };
-  const rank = rankInMesh();
+  const { rank } = placeInMesh(currentSession().mesh);
   let own: HeldTensors = { tensors: [], chunks: [] };
   const held = await onMesh(shared, chunkSchema.array(), async () => {
     own = unstackTensors(module, heldTensors(module, dtype, rank === 0, merged));

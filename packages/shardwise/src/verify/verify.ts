@@ -12,6 +12,7 @@ import {
   type OptionRules,
   type ParallelModel,
   type Parameter,
+  placeInMesh,
   randomState,
   requireModule,
   setRandomState,
@@ -92,7 +93,7 @@ export async function verify<
       requireModule('verify', module);
       const model = await parallelize<M, Inputs, Output>(module, strategy);
       const optimizer = makeOptimizer(module.parameters());
-      const place = placeIn(own);
+      const place = placeInMesh(own);
       for (let count = 1; count <= steps; count++) {
         await step({ model, optimizer, step: count, ...place, mesh: own });
       }
@@ -170,13 +171,4 @@ function requireRecord(record: RankRecord | null, steps: number): RankRecord {
     },
     { steps },
   );
-}
-
-function placeIn(mesh: Mesh): { readonly rank: number; readonly worldSize: number } {
-  let [rank, worldSize] = [0, 1];
-  for (const { name, size } of mesh.axes) {
-    rank = rank * size + mesh.coordinate(name);
-    worldSize *= size;
-  }
-  return { rank, worldSize };
 }

@@ -3,6 +3,7 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRule, OptionRules } from '../../base/option-rules.ts';
 import { newestNodeId } from '../../graph/create-node.ts';
 import { printing } from '../../print/inspect.ts';
+import { placeInMesh } from '../../mesh.ts';
 import { currentSession } from '../../rank.ts';
 import { ConfigError } from '../../spec/errors.ts';
 import { Module } from '../module/module.ts';
@@ -121,7 +122,7 @@ export class FlopsProfiler {
       macs: whole.macs,
       params: modules[0]?.params ?? 0,
       work: ledger.workOf(null),
-      worldSize: currentSession().mesh.axes.reduce((size, axis) => size * axis.size, 1),
+      worldSize: placeInMesh(currentSession().mesh).worldSize,
       forwardMs: this.#forwardMs?.get(null),
       backwardMs: this.#backwardMs,
       totalMs,
