@@ -1,7 +1,7 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { describe, expect, it } from 'vitest';
 import { encodeModel } from '../src/emit/onnx/model.ts';
-import { ProtobufWriter } from '../src/emit/onnx/protobuf-writer.ts';
+import { ProtobufWriter } from '@shardwise/core/base';
 
 function written(fill: (writer: ProtobufWriter) => void): number[] {
   const writer = new ProtobufWriter();

@@ -5,6 +5,7 @@ export { nextTurn, onNextTurn } from './next-turn.ts';
 export * as option from './option-rules.ts';
 export type { OptionRule, OptionRules, RequiredRule } from './option-rules.ts';
 export * from './place-lifetimes.ts';
+export { ProtobufWriter } from './protobuf-writer.ts';
 export { requireVersion } from './require-version.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
 export { Sized, rejectDegenerateSizes, type SizeFormula } from './sized.ts';

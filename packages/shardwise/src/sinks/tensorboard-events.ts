@@ -1,3 +1,5 @@
+import { ProtobufWriter } from '@shardwise/core/base';
+
 // The format of TensorBoard's event files: records of TFRecord that contain messages of protobuf (tensorboard/compat/proto/event.proto
 // and summary.proto).
 
@@ -35,7 +37,7 @@ export function encodeRecord(payload: Uint8Array): Uint8Array {
 
 /** The first event of a file. `wallTime` is in seconds since the epoch. */
 export function versionEvent(wallTime: number): Uint8Array {
-  return event(wallTime, 0, textField(3, 'brain.Event:2'));
+  return event(wallTime, 0, (writer) => writer.string(3, 'brain.Event:2'));
 }
 
 /** An event with scalars of a step, each under its tag. */
@@ -44,45 +46,23 @@ export function scalarEvent(
   step: number,
   scalars: Readonly<Record<string, number>>,
 ): Uint8Array {
-  const values = Object.entries(scalars).map(([tag, value]) => {
-    const number = new Uint8Array(5);
-    number[0] = (2 << 3) | 5;
-    new DataView(number.buffer).setFloat32(1, value, true);
-    return field(1, joined(textField(1, tag), number));
-  });
-  return event(wallTime, step, field(5, joined(...values)));
+  return event(wallTime, step, (writer) =>
+    writer.message(5, (summary) => {
+      for (const [tag, value] of Object.entries(scalars)) {
+        summary.message(1, (scalar) => {
+          scalar.string(1, tag);
+          scalar.float(2, value);
+        });
+      }
+    }),
+  );
 }
 
 /** Step 0 is the default value of its field, and protobuf leaves it out. */
-function event(wallTime: number, step: number, content: Uint8Array): Uint8Array {
-  const time = new Uint8Array(9);
-  time[0] = (1 << 3) | 1;
-  new DataView(time.buffer).setFloat64(1, wallTime, true);
-  const steps = step === 0 ? [] : [2 << 3, ...varint(step)];
-  return joined(time, Uint8Array.from(steps), content);
-}
-
-function textField(number: number, text: string): Uint8Array {
-  return field(number, new TextEncoder().encode(text));
-}
-
-function field(number: number, content: Uint8Array): Uint8Array {
-  return joined(Uint8Array.from([(number << 3) | 2, ...varint(content.length)]), content);
-}
-
-function varint(value: number): number[] {
-  const bytes: number[] = [];
-  let left = value;
-  for (; left > 127; left = Math.floor(left / 128)) bytes.push((left % 128) | 128);
-  return [...bytes, left];
-}
-
-function joined(...parts: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const part of parts) {
-    bytes.set(part, offset);
-    offset += part.length;
-  }
-  return bytes;
+function event(wallTime: number, step: number, fill: (writer: ProtobufWriter) => void): Uint8Array {
+  const writer = new ProtobufWriter();
+  writer.double(1, wallTime);
+  if (step !== 0) writer.int(2, step);
+  fill(writer);
+  return writer.finish();
 }

@@ -1,4 +1,4 @@
-import { ProtobufWriter } from './protobuf-writer.ts';
+import { ProtobufWriter } from '@shardwise/core/base';
 
 /** The numbers of TensorProto.DataType. */
 export const tensorTypes = {

@@ -1,4 +1,5 @@
 const VARINT = 0;
+const FIXED64 = 1;
 const LENGTH_DELIMITED = 2;
 const FIXED32 = 5;
 
@@ -9,7 +10,7 @@ const LARGE_BYTES = 2 ** 16;
 
 /**
  * Appends fields in the protobuf wire format (https://protobuf.dev/programming-guides/encoding/). It supports only what
- * ONNX models need.
+ * files of ONNX and of TensorBoard need.
  */
 export class ProtobufWriter {
   /** The bytes before those in `#bytes`. */
@@ -33,6 +34,13 @@ export class ProtobufWriter {
     this.#reserve(4);
     new DataView(this.#bytes.buffer).setFloat32(this.#length, value, true);
     this.#length += 4;
+  }
+
+  double(field: number, value: number): void {
+    this.#varint((field << 3) | FIXED64);
+    this.#reserve(8);
+    new DataView(this.#bytes.buffer).setFloat64(this.#length, value, true);
+    this.#length += 8;
   }
 
   bytes(field: number, value: Uint8Array): void {
