@@ -5,7 +5,7 @@ import { printable } from '../text/printable.ts';
 import { wrapText } from '../text/wrap-text.ts';
 import { adviceOn, percent } from './advice.ts';
 import { moduleTable, operationTable, type ProfileTable, waitTable } from './profile-tables.ts';
-import { type ProfileSummary, stepParts, sumOf, summarizeProfile } from './summarize.ts';
+import { type ProfileSummary, stepParts, stepsText, sumOf, summarizeProfile } from './summarize.ts';
 
 const MAX_COLUMNS = 110;
 const MAX_ROWS = 12;
@@ -39,10 +39,10 @@ export function profileLines(
   ];
 }
 
-export function headLine({ from, to, ranks, stepMs }: ProfileSummary): string {
-  const steps = from === to ? `step ${from}` : `steps ${from} to ${to}`;
+export function headLine(profile: ProfileSummary): string {
+  const { ranks, stepMs } = profile;
   const of = ranks.length === 1 ? `rank ${ranks[0]?.rank}` : `${ranks.length} ranks`;
-  return `Profile of ${steps} on ${of}: ${formatMilliseconds(stepMs)} a step`;
+  return `Profile of ${stepsText(profile)} on ${of}: ${formatMilliseconds(stepMs)} a step`;
 }
 
 function timeLines({ ranks }: ProfileSummary): readonly string[] {

@@ -7,6 +7,7 @@ import {
 } from '@shardwise/core/extend';
 import type { RankProfile, Roofline } from '../run-state/rank-profile.ts';
 import type { ProfilerAction } from './schedule.ts';
+import { stepsText } from './summarize.ts';
 
 /** What of a run is profiled. Give `steps` or `schedule`. */
 export interface ProfileOptions {
@@ -104,7 +105,7 @@ function planOfSteps([from, to]: readonly [number, number]): Pick<
   'actionOf' | 'asked'
 > {
   return {
-    asked: from === to ? `step ${from}` : `steps ${from} to ${to}`,
+    asked: stepsText({ from, to }),
     actionOf: ({ step }) => {
       if (step > to || step < from - 1) return 'none';
       if (step < from) return 'warmup';

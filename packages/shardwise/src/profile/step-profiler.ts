@@ -1,16 +1,19 @@
 import { statistics, type Statistics } from '@shardwise/core';
 import { GraphPlaces, printing, subscribe, timePlans } from '@shardwise/core/extend';
+import type { RankMessage } from '../run-state/run-message.ts';
 import type { RankProfile, Roofline } from '../run-state/rank-profile.ts';
+import { percent } from './advice.ts';
 import { ProgramModules } from './module-paths.ts';
 import { profileLines } from './profile-lines.ts';
 import type { ProfilePlan } from './profile-options.ts';
+import { stepsText } from './summarize.ts';
 import { WorkRows } from './work-rows.ts';
 
 export interface StepProfilerOptions {
   readonly rank: number;
   readonly plan: ProfilePlan;
   readonly roofline: Roofline;
-  readonly send: (profile: RankProfile) => void;
+  readonly send: (message: RankMessage) => void;
 }
 
 /** What is recorded while the profiler is on. */
@@ -144,6 +147,11 @@ export class StepProfiler {
       waits: rows.waits(pathOf),
     };
     send(profile);
+    if (rank === 0) {
+      const share = percent(totals.productsMs / stepMs);
+      const facts = { 'time in products': `${share} of ${stepsText(profile)}, by their profile` };
+      send({ kind: 'facts', rank, facts });
+    }
     plan.onTraceReady?.(
       Object.defineProperties(
         { ...profile },

@@ -94,6 +94,11 @@ export function summarizeProfile(profiles: readonly RankProfile[]): ProfileSumma
   };
 }
 
+/** `step 10`, or `steps 10 to 12`. */
+export function stepsText({ from, to }: Pick<RankProfile, 'from' | 'to'>): string {
+  return from === to ? `step ${from}` : `steps ${from} to ${to}`;
+}
+
 /** Adds up rows of equal keys, with a factor. Those with most time come first. */
 function joined(
   rows: readonly ProfileRow[],
