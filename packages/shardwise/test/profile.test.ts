@@ -3,10 +3,11 @@ import { manualSeed, nn, optim, randn, setRank, type Tensor } from '@shardwise/c
 import { rankState } from '@shardwise/core/extend';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { profilePlan, type ProfileOptions } from '../src/profile/profile-options.ts';
+import { profile } from '../src/profile/profile.ts';
 import { schedule } from '../src/profile/schedule.ts';
 import { StepProfiler } from '../src/profile/step-profiler.ts';
 import { parseRankMessage, type RankMessage } from '../src/run-state/run-message.ts';
-import type { RankProfile } from '../src/run-state/rank-profile.ts';
+import type { RankProfile, StepProfile } from '../src/run-state/rank-profile.ts';
 
 const roofline = { f32: 100e9, half: 200e9, bytesPerSecond: 10e9 };
 
@@ -124,7 +125,7 @@ describe('the profile of steps', () => {
 
   it('is a message that other hosts take, and prints as tables', async () => {
     let seen = '';
-    const onTraceReady = (profile: RankProfile): void => {
+    const onTraceReady = (profile: StepProfile): void => {
       seen = String(profile);
     };
     const { profiles } = await profiled({ steps: [2, 2], onTraceReady }, 3);
@@ -226,6 +227,36 @@ describe('the steps of a profile', () => {
     expect(seen).toEqual([off, off, on, on, off, off]);
     profiler.close();
     expect(listeners()).toEqual(off);
+    expect(rankState.noteModule).toBeUndefined();
+  });
+});
+
+describe('profiler.profile', () => {
+  it('profiles a loop of its own, whose steps count from 0', async () => {
+    const seen: StepProfile[] = [];
+    const recording = profile({
+      schedule: schedule({ wait: 1, warmup: 1, active: 2, repeat: 1 }),
+      onTraceReady: (each) => seen.push(each),
+    });
+    const model = new Model();
+    for (let step = 0; step < 6; step++) {
+      await model
+        .forward(randn([8, 16]))
+        .sum()
+        .item();
+      recording.step();
+    }
+    recording.stop();
+    expect(seen.map(({ from, to, steps, rank }) => [from, to, steps, rank])).toEqual([
+      [2, 3, 2, 0],
+    ]);
+    const flops = seen[0]?.rows.reduce((sum, row) => sum + row.flops, 0);
+    expect(flops).toBe(2 * 4 * products);
+    expect(seen[0]?.roofline).toEqual({});
+  });
+
+  it('refuses what asks for no steps', () => {
+    expect(() => profile({})).toThrow(/profiler\.profile.*neither steps nor a schedule/);
     expect(rankState.noteModule).toBeUndefined();
   });
 });

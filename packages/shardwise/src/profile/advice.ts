@@ -24,6 +24,14 @@ export function adviceOn(profile: ProfileSummary): readonly Advice[] {
     .toSorted((a, b) => b.share - a.share);
 }
 
+/** Says if more threads than the host has cores wanted to run, since kernels then wait for cores. */
+export function busyNote({ ranks }: ProfileSummary): string | undefined {
+  const busy = ranks.find(({ load }) => load !== undefined && load.threads > 1.5 * load.cores);
+  if (busy?.load === undefined) return undefined;
+  const { threads, cores } = busy.load;
+  return `The host of rank ${busy.rank} was busy: ${threads.toFixed(1)} threads wanted to run on ${cores} cores, so kernels waited for cores. End other programs, or start fewer ranks`;
+}
+
 type Found = Omit<Advice, 'share'>;
 
 function waiting(profile: ProfileSummary): Found {

@@ -1,7 +1,7 @@
 import { statistics, type Statistics } from '@shardwise/core';
 import { GraphPlaces, printing, subscribe, timePlans } from '@shardwise/core/extend';
 import type { RankMessage } from '../run-state/run-message.ts';
-import type { RankProfile, Roofline } from '../run-state/rank-profile.ts';
+import type { HostLoad, RankProfile, Roofline } from '../run-state/rank-profile.ts';
 import { percent } from './advice.ts';
 import { ProgramModules } from './module-paths.ts';
 import { profileLines } from './profile-lines.ts';
@@ -13,6 +13,8 @@ export interface StepProfilerOptions {
   readonly rank: number;
   readonly plan: ProfilePlan;
   readonly roofline: Roofline;
+  /** Returns the load of the host, if it is known. */
+  readonly loadOf?: () => HostLoad | undefined;
   readonly send: (message: RankMessage) => void;
 }
 
@@ -83,7 +85,7 @@ export class StepProfiler {
     if (this.#cycles > 0 || rank !== 0) return;
     const found =
       this.#first === undefined
-        ? 'the script has reported no step; call context.report() for each'
+        ? 'the script has reported no step; call context.report(), or step() of profiler.profile(), in each'
         : `the script has reported steps ${this.#first} to ${this.#last}`;
     console.warn(`shardwise: nothing was profiled. It was to be ${plan.asked}, but ${found}`);
   }
@@ -119,7 +121,7 @@ export class StepProfiler {
   }
 
   #save({ rows, before, startMs, steps, dataMs, lastMs }: Recording): void {
-    const { rank, roofline, plan, send } = this.#options;
+    const { rank, roofline, plan, send, loadOf } = this.#options;
     const after = statistics();
     const { betweenMs, computeMs, ...totals } = rows.totals;
     const pathOf = this.#modules.paths();
@@ -143,6 +145,7 @@ export class StepProfiler {
       compileMs,
       hostMs: Math.max(0, stepMs - known),
       roofline,
+      load: loadOf?.(),
       rows: rows.rows(pathOf),
       waits: rows.waits(pathOf),
     };
