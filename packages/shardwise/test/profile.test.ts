@@ -255,6 +255,16 @@ describe('profiler.profile', () => {
     expect(seen[0]?.roofline).toEqual({});
   });
 
+  it('refuses a second profiler, which would take the times of the first', () => {
+    const recording = profile({ steps: [5, 6] });
+    expect(() => profile({ steps: [0, 1] })).toThrow(/another one runs on this rank/);
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
+    onTestFinished(() => warn.mockRestore());
+    recording.stop();
+    expect(warn.mock.calls.flat().join()).toContain('step() of profiler.profile()');
+    profile({ steps: [5, 6] }).stop();
+  });
+
   it('refuses what asks for no steps', () => {
     expect(() => profile({})).toThrow(/profiler\.profile.*neither steps nor a schedule/);
     expect(rankState.noteModule).toBeUndefined();
