@@ -9,8 +9,8 @@ const program: Program = {
   inputs: [matrix, matrix, matrix],
   instructions: [
     { op: 'matmul', params: { transposeA: false, transposeB: false }, inputs: [0, 1], ...matrix },
-    { op: 'add', params: null, inputs: [3, 0], ...matrix },
-    { op: 'exp', params: null, inputs: [4], ...matrix },
+    { op: 'add', params: {}, inputs: [3, 0], ...matrix },
+    { op: 'exp', params: {}, inputs: [4], ...matrix },
     { op: 'matmul', params: { transposeA: false, transposeB: false }, inputs: [5, 2], ...matrix },
   ],
   outputs: [6],

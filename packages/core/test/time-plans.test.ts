@@ -10,7 +10,6 @@ import { planTimer } from '../src/realize/plan/plan-timer.ts';
 import type { ProgramPart } from '../src/realize/times/program-parts.ts';
 import { timePlans } from '../src/realize/times/time-plans.ts';
 import type { Backend, Executable, Program, RunOptions } from '../src/spec/backend.ts';
-import { ones } from '../src/tensor/create.ts';
 
 interface Computed {
   readonly part: ProgramPart;
