@@ -1,6 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { manualSeed, nn, optim, randn, setRank, type Tensor } from '@shardwise/core';
-import { rankState } from '@shardwise/core/extend';
+import { count, rankState } from '@shardwise/core/extend';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { profilePlan, type ProfileOptions } from '../src/profile/profile-options.ts';
 import { profile } from '../src/profile/profile.ts';
@@ -155,6 +155,21 @@ describe('the profile of steps', () => {
     const text = `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} % of steps 2 to 3, by their profile`;
     expect(messages.at(-1)).toMatchObject({ kind: 'facts', facts: { 'time in products': text } });
   });
+});
+
+it('counts waits outside of plans, such as those of the stages of a pipeline for each other', async () => {
+  const seen: StepProfile[] = [];
+  const recording = profile({ steps: [1, 1], onTraceReady: (each) => seen.push(each) });
+  recording.step();
+  // As if the rank had waited for an hour.
+  count('communicationMs', 3_600_000);
+  recording.step();
+  recording.stop();
+  expect(seen[0]?.waitMs).toBeCloseTo(3_600_000, 6);
+  expect(seen[0]?.waits).toEqual([
+    expect.objectContaining({ op: 'messages of stages', ms: expect.closeTo(3_600_000, 6) }),
+  ]);
+  expect(seen[0]?.hostMs).toBe(0);
 });
 
 describe('the steps of a profile', () => {

@@ -43,7 +43,7 @@ function waiting(profile: ProfileSummary): Found {
     return {
       limit: 'waiting for a rank',
       ms,
-      found: `rank ${rank} takes ${formatMilliseconds(moreMs)} longer in each step than the others, most of it for ${of}; ${others} wait for it`,
+      found: `rank ${rank} takes ${formatMilliseconds(moreMs)} longer in each step than the others, most of it for ${of}; ${others} for it`,
       todo:
         of === 'kernels' || of === 'between kernels'
           ? `Give rank ${rank} as much work as the others have, and look for other programs on its host`
@@ -51,6 +51,14 @@ function waiting(profile: ProfileSummary): Found {
     };
   }
   const [first] = waits;
+  if (first?.op === 'messages of stages') {
+    return {
+      limit: 'pipeline',
+      ms,
+      found: 'the stages of the pipeline wait for each other',
+      todo: 'Take more microbatches, a schedule with fewer gaps such as zb1p or interleaved1f1b, and stages of equal cost',
+    };
+  }
   const most =
     first === undefined
       ? ''
@@ -93,10 +101,10 @@ function slowRank(ranks: readonly RankProfile[]):
     of: largest?.name ?? 'kernels',
     others:
       names.length === 1
-        ? `rank ${names[0]}`
+        ? `rank ${names[0]} waits`
         : names.length > 8
-          ? `${names.length} ranks`
-          : `ranks ${names.join(', ')}`,
+          ? `${names.length} ranks wait`
+          : `ranks ${names.join(', ')} wait`,
   };
 }
 

@@ -1,7 +1,7 @@
 import { statistics, type Statistics } from '@shardwise/core';
 import { GraphPlaces, printing, subscribe, timePlans } from '@shardwise/core/extend';
 import type { RankMessage } from '../run-state/run-message.ts';
-import type { HostLoad, RankProfile, Roofline } from '../run-state/rank-profile.ts';
+import type { HostLoad, ProfileWait, RankProfile, Roofline } from '../run-state/rank-profile.ts';
 import { percent } from './advice.ts';
 import { ProgramModules } from './module-paths.ts';
 import { profileLines } from './profile-lines.ts';
@@ -123,12 +123,14 @@ export class StepProfiler {
   #save({ rows, before, startMs, steps, dataMs, lastMs }: Recording): void {
     const { rank, roofline, plan, send, loadOf } = this.#options;
     const after = statistics();
-    const { betweenMs, computeMs, ...totals } = rows.totals;
+    const { betweenMs, computeMs, waitMs: planWaitMs, ...totals } = rows.totals;
+    // Ranks also wait outside of plans, as the stages of a pipeline do for each other.
+    const waitMs = Math.max(planWaitMs, after.communicationMs - before.communicationMs);
     const pathOf = this.#modules.paths();
     const stepMs = lastMs - startMs;
     const graphMs = after.graphMs - before.graphMs;
     const compileMs = after.compileMs - before.compileMs;
-    const known = computeMs + betweenMs + totals.waitMs + dataMs + graphMs + compileMs;
+    const known = computeMs + betweenMs + waitMs + dataMs + graphMs + compileMs;
     const profile: RankProfile = {
       kind: 'profile',
       rank,
@@ -139,6 +141,7 @@ export class StepProfiler {
       stepMs,
       computeMs,
       betweenMs,
+      waitMs,
       ...totals,
       dataMs,
       graphMs,
@@ -147,7 +150,7 @@ export class StepProfiler {
       roofline,
       load: loadOf?.(),
       rows: rows.rows(pathOf),
-      waits: rows.waits(pathOf),
+      waits: [...rows.waits(pathOf), ...outsideOfPlans(waitMs - planWaitMs)],
     };
     send(profile);
     if (rank === 0) {
@@ -162,6 +165,12 @@ export class StepProfiler {
       ),
     );
   }
+}
+
+/** The waits of a rank that no message of a plan explains. A microsecond is only the reading of clocks. */
+function outsideOfPlans(ms: number): readonly ProfileWait[] {
+  if (ms < 0.001) return [];
+  return [{ op: 'messages of stages', module: '', phase: 'forward', count: 0, ms, bytes: 0 }];
 }
 
 /** Ends a step of a recording, and returns its figures. */
