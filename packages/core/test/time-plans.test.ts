@@ -178,8 +178,8 @@ describe('the times of plans', () => {
     const shares = Object.fromEntries(
       part.shares.map(({ node, share }) => [nodes[node]?.op, share]),
     );
-    // 32 operations count as a byte, and each element as 8.
-    const [product, loop] = [(2 * 64 ** 3) / 32 + 8 * 64 ** 2, 8 * 64 ** 2];
+    // 32 operations count as a byte, and each element as 2.
+    const [product, loop] = [(2 * 64 ** 3) / 32 + 2 * 64 ** 2, 2 * 64 ** 2];
     expect(shares).toEqual({
       matmul: expect.closeTo(product / (product + loop), 9),
       exp: expect.closeTo(loop / (product + loop), 9),

@@ -38,9 +38,12 @@ interface Work {
   readonly elements: number;
 }
 
-/** In the time of one byte, a device can compute about this many operations. It decides how a program is divided. */
+/**
+ * How the time of a whole program is divided: in the time of one byte, a device computes about this many operations, and
+ * an element of a loop that is fused with others moves about this many bytes.
+ */
 const FLOPS_PER_BYTE = 32;
-const BYTES_PER_ELEMENT = 8;
+const BYTES_PER_ELEMENT = 2;
 
 type ComputeStep = Extract<PlanStep, { kind: 'compute' }>;
 
