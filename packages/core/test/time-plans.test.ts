@@ -6,7 +6,6 @@ import { manualSeed, nn, optim, randn } from '../src/index.ts';
 import { flopsProfiler } from '../src/nn/profile/flops-profiler.ts';
 import { GraphPlaces, type Phase, phases } from '../src/nn/profile/graph-places.ts';
 import { setRank } from '../src/rank.ts';
-import { planTimer } from '../src/realize/plan/plan-timer.ts';
 import type { ProgramPart } from '../src/realize/times/program-parts.ts';
 import { timePlans } from '../src/realize/times/time-plans.ts';
 import type { Backend, Executable, Program, RunOptions } from '../src/spec/backend.ts';
@@ -207,7 +206,6 @@ describe('the times of plans', () => {
     expect(await askedIn(step)).toEqual(new Set([false]));
     expect(await askedIn(() => timed(step))).toEqual(new Set([true]));
     expect(await askedIn(step)).toEqual(new Set([false]));
-    expect(planTimer.current).toBeNull();
     expect(rankState.observer).toBeNull();
   });
 });

@@ -26,7 +26,6 @@ import {
 import { freeReleased, releasedNow, restorePending, takePending } from '../pending/pending.ts';
 import type { PendingWork } from '../pending/pending-work.ts';
 import { PlanFailure } from '../plan/execution-plan.ts';
-import { planTimer } from '../plan/plan-timer.ts';
 import { PlanCache } from '../cache/plan-cache.ts';
 import { forgetValues, smallValues } from '../pending/small-values.ts';
 import { numberLeaf, varyingConstants } from '../values/varying-numbers.ts';
@@ -242,7 +241,7 @@ export class Realization {
   ): Promise<readonly RootResult[]> {
     const { subgraph, message } = collected;
     const found = await this.#plans.planFor(subgraph, outputs, start);
-    const plan = planTimer.current?.(found.plan, subgraph, found.sizes) ?? found.plan;
+    const { plan } = found;
     const numbers = varyingConstants(subgraph, found.varying).map(numberLeaf);
     const leaves = [...subgraph.leaves, ...numbers];
     const dueMessage = message && {

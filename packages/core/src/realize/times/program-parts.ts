@@ -4,8 +4,14 @@ import { flopsOf } from '../../graph/flops-of.ts';
 import { dtypes, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
 import type { Op } from '../../spec/op.ts';
-import type { PlannedNodes } from '../plan/plan-timer.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
+
+/** The nodes whose values a plan computes. */
+export interface PlannedNodes {
+  readonly leaves: readonly Node[];
+  /** In program order. */
+  readonly computed: readonly Node[];
+}
 
 /** What a part of a program does for one of the nodes of the run. */
 interface PartShare {

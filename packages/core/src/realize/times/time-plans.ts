@@ -1,10 +1,10 @@
 import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import type { Executable } from '../../spec/backend.ts';
+import { PlanCache } from '../cache/plan-cache.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
-import { type PlannedNodes, planTimer } from '../plan/plan-timer.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
-import { PlanLayout, type ProgramPart } from './program-parts.ts';
+import { PlanLayout, type PlannedNodes, type ProgramPart } from './program-parts.ts';
 
 /** What is told of the runs of plans. Times are milliseconds. */
 export interface PlanListener {
@@ -35,10 +35,17 @@ const known = new WeakMap<ExecutionPlan, KnownPlan>();
  */
 export function timePlans(listener: PlanListener): () => void {
   let run: TimedRun | null = null;
-  planTimer.current = (plan, nodes, sizes) => {
-    run = new TimedRun(plan, nodes, knownPlan(plan, nodes, sizes), listener);
-    listener.begin(nodes.computed);
-    return { ...plan, steps: plan.steps.map((step, index) => run?.timed(step, index) ?? step) };
+  // oxlint-disable-next-line typescript/unbound-method -- it is called with the cache below
+  const { planFor } = PlanCache.prototype;
+  // A hook in the code of runs would be loaded by every page, so the search for plans is wrapped instead.
+  PlanCache.prototype.planFor = async function timedPlanFor(subgraph, outputs, start) {
+    const found = await planFor.call(this, subgraph, outputs, start);
+    const { plan, sizes } = found;
+    const timed = new TimedRun(plan, subgraph, knownPlan(plan, subgraph, sizes), listener);
+    run = timed;
+    listener.begin(subgraph.computed);
+    const steps = plan.steps.map((step, index) => timed.timed(step, index));
+    return { ...found, plan: { ...plan, steps } };
   };
   const end = observeGraph({
     gradient: () => {},
@@ -51,7 +58,7 @@ export function timePlans(listener: PlanListener): () => void {
     },
   });
   return () => {
-    planTimer.current = null;
+    PlanCache.prototype.planFor = planFor;
     end();
   };
 }
