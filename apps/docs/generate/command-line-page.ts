@@ -9,6 +9,7 @@ const COMMANDS = [
   ['verify'],
   ['blame'],
   ['doctor'],
+  ['top'],
   ['export'],
   ['estimate-memory'],
 ] as const;

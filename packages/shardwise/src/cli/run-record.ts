@@ -5,6 +5,7 @@ import { htmlReport } from '../report/html-report.ts';
 import { MetricsLog } from '../report/metrics-log.ts';
 import type { GenerationEnd } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
+import { initialRanks, type RankFigures, reduceRanks } from '../run-state/rank-figures.ts';
 import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
 import type { MetricSink } from '../sinks/metric-sink.ts';
 import { SinkQueue } from '../sinks/sink-queue.ts';
@@ -17,6 +18,7 @@ export class RunRecord {
   readonly #sinks: SinkQueue;
   readonly #directory: string;
   #state: RunState;
+  #ranks: readonly RankFigures[];
 
   constructor(
     head: RunHead & { readonly runDirectory: string },
@@ -26,6 +28,7 @@ export class RunRecord {
     this.#output = output;
     this.#directory = head.runDirectory;
     this.#state = initialRunState(head);
+    this.#ranks = initialRanks(head.worldSize);
     this.#sinks = new SinkQueue(sinks, (text) => output.notice(text));
     this.#metrics = new MetricsLog(join(head.runDirectory, 'metrics.jsonl'));
   }
@@ -34,8 +37,14 @@ export class RunRecord {
     return this.#state;
   }
 
+  /** What is known of each rank of the present generation. */
+  get ranks(): readonly RankFigures[] {
+    return this.#ranks;
+  }
+
   add(message: RunMessage): void {
     this.#state = reduceRun(this.#state, message);
+    this.#ranks = reduceRanks(this.#ranks, message);
     this.#metrics.update(this.#state);
     this.#sinks.update(this.#state);
     this.#output.update(this.#state);

@@ -11,6 +11,7 @@ import { rankServers } from './server-metrics.ts';
 import { diskFiles } from '../checkpoint/places/disk-files.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
+import type { Traffic } from './join/count-traffic.ts';
 import { checkFacts } from './check-metrics.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
@@ -30,10 +31,14 @@ export interface RankParts extends RankSurroundings {
 
 export function createRankContext(parts: RankParts): RankContext {
   const { rank, localRank, transport, device, group, mesh } = parts;
-  const { runDirectory, resumeDirectory, stop, send, utilization } = parts;
+  const { runDirectory, resumeDirectory, stop, send, utilization, traffic } = parts;
   const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
   const worldSize = group.size;
-  const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
+  const recorder = new StepRecorder({
+    rank,
+    send: traffic === undefined ? send : withTraffic(send, traffic),
+    memoryBytes: parts.memoryBytes,
+  });
   const saver = new CheckpointSaver({
     directory: join(runDirectory, 'checkpoints'),
     group,
@@ -86,6 +91,24 @@ export function createRankContext(parts: RankParts): RankContext {
         parts.onClose();
       }
     },
+  };
+}
+
+/** Adds to each report of a step what was sent and received since the previous one. */
+function withTraffic(send: RankSurroundings['send'], traffic: Traffic): RankSurroundings['send'] {
+  let before = { sentBytes: 0, receivedBytes: 0 };
+  return (message) => {
+    if (message.kind !== 'step') {
+      send(message);
+      return;
+    }
+    const now = { ...traffic };
+    send({
+      ...message,
+      sentBytes: now.sentBytes - before.sentBytes,
+      receivedBytes: now.receivedBytes - before.receivedBytes,
+    });
+    before = now;
   };
 }
 
