@@ -265,7 +265,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'checkpoint/save': ['checkpoint/format', 'checkpoint/places'],
     relay: ['run-state'],
     report: ['text', 'run-state'],
-    sinks: ['run-state'],
+    sinks: ['text', 'run-state'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
     'doctor/host': ['text'],

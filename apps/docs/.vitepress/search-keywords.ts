@@ -12,7 +12,8 @@ export const keywords: Readonly<Record<string, string>> = {
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
   '/guides/cluster':
     'doctor top watch live straggler iftop htop ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',
-  '/guides/slow-steps': 'slow profiler performance throughput speed fast',
+  '/guides/slow-steps':
+    'slow profiler performance throughput speed fast tensorboard prometheus opentelemetry otlp csv metrics',
   '/guides/verify': 'wrong loss gradient silent bug correctness compare',
   '/guides/debugging': 'deadlock stuck timeout freeze hang nccl',
   '/guides/from-pytorch': 'pytorch torch migrate port convert',

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { initialRunState, reduceRun, type RunState } from '../src/run-state/run-state.ts';
 import { loadSinks } from '../src/sinks/load-sinks.ts';
-import type { StepFigures } from '../src/sinks/metric-sink.ts';
+import type { MetricSink, StepFigures } from '../src/sinks/metric-sink.ts';
 import { prometheusText } from '../src/sinks/prometheus-text.ts';
 import { SinkQueue } from '../src/sinks/sink-queue.ts';
 import {
@@ -86,9 +86,10 @@ describe('the sinks of a run', () => {
 
   async function give(names: readonly string[], told: string[] = []): Promise<void> {
     const sinks = await loadSinks(names);
+    const tell = (text: string): void => void told.push(text);
     const queue = new SinkQueue(
-      sinks.map((open) => open(directory)),
-      (text) => told.push(text),
+      sinks.map((open) => open(directory, tell)),
+      tell,
     );
     const first = stateAfter(undefined, 1);
     queue.update(first);
@@ -141,8 +142,40 @@ describe('the sinks of a run', () => {
     expect(given.map(({ step }) => step)).toEqual([1, 2]);
   });
 
+  it('are closed after the last step, also those of modules', async () => {
+    const path = join(directory, 'own.mjs');
+    const file = JSON.stringify(join(directory, 'own'));
+    await writeFile(
+      path,
+      `import { appendFileSync } from 'node:fs';
+       const sink = ({ step }) => appendFileSync(${file}, step + ' ');
+       sink.close = async () => appendFileSync(${file}, 'closed');
+       export default sink;`,
+    );
+    await give([path]);
+    expect(await readFile(join(directory, 'own'), 'utf8')).toBe('1 2 closed');
+  });
+
+  it('that cannot be closed are told, and the others are closed', async () => {
+    const told: string[] = [];
+    const closed: string[] = [];
+    const sink = (close: () => Promise<void>): MetricSink => Object.assign(() => {}, { close });
+    const queue = new SinkQueue(
+      [
+        sink(() => Promise.reject(new Error('no answer'))),
+        sink(async () => void closed.push('second')),
+      ],
+      (text) => told.push(text),
+    );
+    await queue.close();
+    expect(told).toEqual([expect.stringContaining('no answer')]);
+    expect(closed).toEqual(['second']);
+  });
+
   it('are refused if a module does not load or exports no function', async () => {
-    await expect(loadSinks(['tensorbord'])).rejects.toThrow(/csv, prometheus, tensorboard/);
+    await expect(loadSinks(['tensorbord'])).rejects.toThrow(
+      /csv, opentelemetry, prometheus, tensorboard/,
+    );
     const path = join(directory, 'none.mjs');
     await writeFile(path, 'export const sink = 1;');
     await expect(loadSinks([path])).rejects.toThrow(/no function as its default export/);

@@ -109,7 +109,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     )
     .option(
       '--metrics <sink>',
-      'where figures of steps also go: csv, prometheus, tensorboard, or a module; repeatable',
+      'where figures of steps also go: csv, opentelemetry, prometheus, tensorboard, or a module; repeatable',
       addItem,
       [],
     )

@@ -72,7 +72,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       : new RunRecord(
           { ...head, runDirectory },
           output,
-          sinks.map((open) => open(runDirectory)),
+          sinks.map((open) => open(runDirectory, (text) => output.notice(text))),
         );
   const servers = await startServers({ options, runDirectory, resume, output });
   const live =
