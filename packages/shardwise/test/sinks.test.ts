@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { initialRunState, reduceRun, type RunState } from '../src/run-state/run-state.ts';
 import { loadSinks } from '../src/sinks/load-sinks.ts';
 import type { MetricSink, StepFigures } from '../src/sinks/metric-sink.ts';
@@ -13,6 +15,20 @@ import {
   scalarEvent,
   versionEvent,
 } from '../src/sinks/tensorboard-events.ts';
+
+/** What tools/golden-tensorboard.py has recorded. TensorBoard has read the file back. */
+const golden = z
+  .object({
+    file: z.string(),
+    steps: z.array(
+      z.object({
+        step: z.number(),
+        endMs: z.number(),
+        figures: z.record(z.string(), z.union([z.number(), z.string()])),
+      }),
+    ),
+  })
+  .parse(JSON.parse(readFileSync(join(import.meta.dirname, 'golden', 'tensorboard.json'), 'utf8')));
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const hex = (data: Uint8Array): string => Buffer.from(data).toString('hex');
@@ -112,6 +128,18 @@ describe('the sinks of a run', () => {
     let records = 0;
     for (let at = 0; at < file.length; at += 16 + Number(file.readBigUInt64LE(at))) records++;
     expect(records).toBe(3);
+  });
+
+  it('write the event file that TensorBoard writes itself, byte for byte', async () => {
+    const [open] = await loadSinks(['tensorboard']);
+    const sink = open?.(directory, () => {});
+    for (const { step, endMs, figures } of golden.steps) {
+      const numbers = Object.entries(figures).map(([name, value]) => [name, Number(value)]);
+      await sink?.({ step, endMs, figures: Object.fromEntries(numbers) });
+    }
+    const [name = ''] = await readdir(directory);
+    expect(name).toMatch(/^events\.out\.tfevents\.1700000000\./);
+    expect(hex(await readFile(join(directory, name)))).toBe(golden.file);
   });
 
   it('are functions of modules, too', async () => {
