@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as delay } from 'node:timers/promises';
 import { MemoryStore } from '@shardwise/collectives/node';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { initialRanks, reduceRanks } from '../src/run-state/rank-figures.ts';
@@ -246,6 +246,12 @@ describe('the lines of top', () => {
     }
   });
 
+  it('are cut to terminals of a few rows', () => {
+    for (const rows of [2, 5, 10, 12]) {
+      expect(lines(viewOf(large), 80, rows)).toHaveLength(rows - 1);
+    }
+  });
+
   it('have the same text in colour', () => {
     const escape = '\u001B';
     const escapes = new RegExp(`${escape}\\[\\d+m`, 'g');
@@ -356,11 +362,29 @@ describe('the snapshots of a run', () => {
     expect(parseSnapshot(text, 'the store')).toMatchObject({ phase: 'failed' });
   });
 
+  it('that could not be written once come a second later, without a notice', async () => {
+    const { publisher, notices } = publish();
+    await snapshot(1);
+    await rm(directory, { recursive: true });
+    await vi.advanceTimersByTimeAsync(1000);
+    await delay(20);
+    await mkdir(directory);
+    await vi.advanceTimersByTimeAsync(1000);
+    await snapshot(3);
+    await publisher.end({ phase: 'finished' });
+    expect(notices).toEqual([]);
+  });
+
   it('end with one notice if the directory is lost, and the run goes on', async () => {
     const { publisher, notices } = publish();
     await snapshot(1);
     await rm(directory, { recursive: true });
-    for (const phase of ['finished', 'failed'] as const) await publisher.end({ phase });
+    for (let second = 0; second < 10; second += 1) {
+      await vi.advanceTimersByTimeAsync(1000);
+      // Each writing must have failed before the next second, as it would have.
+      await delay(20);
+    }
+    await publisher.end({ phase: 'finished' });
     await mkdir(directory);
     expect(notices).toEqual([expect.stringMatching(/no longer finds this run.*ENOENT/)]);
   });

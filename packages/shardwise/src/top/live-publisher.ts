@@ -21,6 +21,9 @@ export interface LivePublisherOptions {
   readonly onNotice: (text: string) => void;
 }
 
+/** A file system may refuse to replace a file that somebody is just reading. */
+const MAX_FAILURES = 3;
+
 /**
  * Writes a run's state once a second, for `shardwise top`: to the run's directory, and to the store of its hosts. While
  * a snapshot is being written, no other one begins, so a slow disk holds up nothing.
@@ -31,7 +34,8 @@ export class LivePublisher {
   /** For each rank, the reports that were known at the last snapshot, and since when there are no more. */
   #seen: readonly { readonly reports: number; readonly sinceMs: number }[] = [];
   #sequence = 0;
-  #isFileLost = false;
+  /** How often in a row the file could not be written. */
+  #failures = 0;
   #writing: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
 
@@ -75,12 +79,15 @@ export class LivePublisher {
     const text = snapshotText(snapshot);
     const isLast = ending !== undefined;
     const told = store === undefined ? undefined : tell(store, text, isLast);
-    if (!this.#isFileLost) {
+    if (this.#failures < MAX_FAILURES) {
       try {
         await replaceFile(join(runDirectory, SNAPSHOT_FILE), text);
+        this.#failures = 0;
       } catch (error) {
-        this.#isFileLost = true;
-        onNotice(`shardwise top no longer finds this run by its directory: ${String(error)}`);
+        this.#failures = isLast ? MAX_FAILURES : this.#failures + 1;
+        if (this.#failures === MAX_FAILURES) {
+          onNotice(`shardwise top no longer finds this run by its directory: ${String(error)}`);
+        }
       }
     }
     await told;

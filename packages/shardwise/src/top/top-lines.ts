@@ -71,7 +71,8 @@ export function topLines(
     paintLine(spans, columns, paint),
   );
   const rest = left === 0 ? [] : [paintLine([restSpan(left)], columns, paint)];
-  return [...head, '', ...table, ...rest];
+  // Lines beyond the terminal's height could not be erased.
+  return [...head, '', ...table, ...rest].slice(0, Math.max(1, rows - 1));
 }
 
 function restSpan(left: number): Span {
