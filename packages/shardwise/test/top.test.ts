@@ -129,7 +129,7 @@ describe('a snapshot', () => {
         end: { phase: 'finished' },
       },
     );
-    expect(over.ranks[0]?.state).toBe('running');
+    expect(over.ranks[0]?.state).toBe('ended');
   });
 
   it('has the worst of very many ranks, and the totals of all', () => {

@@ -31,12 +31,14 @@ export interface RankParts extends RankSurroundings {
 
 export function createRankContext(parts: RankParts): RankContext {
   const { rank, localRank, transport, device, group, mesh } = parts;
-  const { runDirectory, resumeDirectory, stop, send, utilization, traffic } = parts;
-  const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
+  const { runDirectory, resumeDirectory, stop, send, utilization, serversData } = parts;
+  const traffic = parts.traffic ?? { sentBytes: 0, receivedBytes: 0 };
+  const isCounted = parts.traffic !== undefined || serversData !== undefined;
+  const { servers, metrics: serverMetrics } = rankServers(serversData, traffic);
   const worldSize = group.size;
   const recorder = new StepRecorder({
     rank,
-    send: traffic === undefined ? send : withTraffic(send, traffic),
+    send: isCounted ? withTraffic(send, traffic) : send,
     memoryBytes: parts.memoryBytes,
   });
   const saver = new CheckpointSaver({

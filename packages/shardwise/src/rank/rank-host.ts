@@ -23,7 +23,7 @@ export interface RankSurroundings {
   readonly stop: StopSource;
   /** Absent if the run has no parameter servers. */
   readonly serversData?: ServersData | undefined;
-  /** Absent if the ranks share memory, or the script has connected them. */
+  /** Counts messages to other ranks. Absent if they share memory, or the script has connected them. */
   readonly traffic?: Traffic | undefined;
   readonly send: (message: RankMessage) => void;
   readonly onClose: () => void;

@@ -31,8 +31,8 @@ export interface StepReport {
   /** The part of it that the model and its optimizer keep, if the training loop reports it. */
   readonly memory?: MemoryUse | undefined;
   /**
-   * The bytes of messages to other processes since the previous report, without the frames around them. Absent if the
-   * ranks share memory.
+   * The bytes of messages to other processes since the previous report, also to parameter servers, without the frames
+   * around them. Absent if the ranks share memory and there are no servers.
    */
   readonly sentBytes?: number | undefined;
   readonly receivedBytes?: number | undefined;

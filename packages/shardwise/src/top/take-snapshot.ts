@@ -5,6 +5,7 @@ import {
   MAX_SNAPSHOT_RANKS,
   type RankSnapshot,
   rankStates,
+  type RankStatus,
   type Rates,
   type RunSnapshot,
   SNAPSHOT_FORMAT,
@@ -121,26 +122,24 @@ function judgedRanks({ state, ranks, quietMs, end }: SnapshotParts): readonly Ra
   return ranks.map((figures, rank): RankSnapshot => {
     const { last, recent, exitCode } = figures;
     const silentMs = quietMs[rank] ?? 0;
-    const base = { rank, host: hostNames[rank], exitCode, quietMs: silentMs };
-    if (last === undefined || recent === undefined) {
-      const isQuiet = silentMs > QUIET_MS && furthest > 0 && end === undefined;
-      return { ...base, state: endState(exitCode) ?? (isQuiet ? 'quiet' : 'waiting') };
-    }
-    const excessMs = ownMs(recent) - medianMs;
+    const ownExcessMs = recent === undefined ? 0 : ownMs(recent) - medianMs;
+    const base = {
+      rank,
+      host: hostNames[rank],
+      state: statusOf(figures, {
+        isOver: end !== undefined,
+        silentMs,
+        furthest,
+        isSlow: ranks.length > 1 && ownExcessMs > Math.max(SLOW_MS, SLOW * medianMs),
+      }),
+      exitCode,
+      quietMs: silentMs,
+    };
+    if (last === undefined || recent === undefined) return base;
     const perSecond = (value: number | undefined): number | undefined =>
       value === undefined || recent.stepMs === 0 ? undefined : (value / recent.stepMs) * 1000;
-    const isQuiet = silentMs > Math.max(QUIET_MS, QUIET_STEPS * recent.stepMs) && end === undefined;
-    const isSlow = ranks.length > 1 && excessMs > Math.max(SLOW_MS, SLOW * medianMs);
-    const running = isQuiet
-      ? 'quiet'
-      : furthest - last.step >= BEHIND_STEPS
-        ? 'behind'
-        : isSlow
-          ? 'slow'
-          : 'running';
     return {
       ...base,
-      state: endState(exitCode) ?? running,
       step: last.step,
       loss: last.loss,
       stepMs: recent.stepMs,
@@ -149,7 +148,7 @@ function judgedRanks({ state, ranks, quietMs, end }: SnapshotParts): readonly Ra
       waitingMs: recent.communicationMs - leastMs,
       dataMs: recent.dataMs,
       graphMs: recent.graphMs,
-      slowness: medianMs > 0 ? excessMs / medianMs : undefined,
+      slowness: medianMs > 0 ? ownExcessMs / medianMs : undefined,
       tokensPerSecond: perSecond(recent.tokens),
       samplesPerSecond: perSecond(recent.samples),
       memoryBytes: last.memoryBytes,
@@ -159,9 +158,26 @@ function judgedRanks({ state, ranks, quietMs, end }: SnapshotParts): readonly Ra
   });
 }
 
-function endState(exitCode: number | undefined): 'failed' | 'ended' | undefined {
-  if (exitCode === undefined) return undefined;
-  return exitCode === 0 ? 'ended' : 'failed';
+interface Surroundings {
+  readonly isOver: boolean;
+  readonly silentMs: number;
+  /** The last step of the rank that is ahead of all. */
+  readonly furthest: number;
+  readonly isSlow: boolean;
+}
+
+function statusOf(
+  { last, recent, exitCode }: RankFigures,
+  { isOver, silentMs, furthest, isSlow }: Surroundings,
+): RankStatus {
+  if (exitCode !== undefined) return exitCode === 0 ? 'ended' : 'failed';
+  if (isOver) return 'ended';
+  const isLate = silentMs > Math.max(QUIET_MS, QUIET_STEPS * (recent?.stepMs ?? 0));
+  // Before the first step of any rank, all of them load and compile.
+  if (isLate && furthest > 0) return 'quiet';
+  if (last === undefined) return 'waiting';
+  if (furthest - last.step >= BEHIND_STEPS) return 'behind';
+  return isSlow ? 'slow' : 'running';
 }
 
 /** The time of a step in which the rank did not wait for others. */

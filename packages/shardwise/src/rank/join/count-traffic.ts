@@ -1,6 +1,6 @@
-import type { Transport } from '@shardwise/core/spec';
+import type { RequestConnection, Transport } from '@shardwise/core/spec';
 
-/** The bytes of messages since the rank has joined, without the frames around them. */
+/** The bytes of messages and requests since the rank has joined, without the frames around them. */
 export interface Traffic {
   sentBytes: number;
   receivedBytes: number;
@@ -22,4 +22,27 @@ export function countTraffic(transport: Transport, traffic: Traffic): Transport 
     },
     close: (reason) => transport.close(reason),
   };
+}
+
+/** A connection that counts its requests when they are issued, and their answers when they come. */
+export function countRequests(connection: RequestConnection, traffic: Traffic): RequestConnection {
+  return {
+    address: connection.address,
+    request: (parts, read, options) => {
+      traffic.sentBytes += lengthOf(parts);
+      return connection.request(
+        parts,
+        (answer) => {
+          traffic.receivedBytes += lengthOf(answer);
+          return read(answer);
+        },
+        options,
+      );
+    },
+    close: () => connection.close(),
+  };
+}
+
+function lengthOf(parts: readonly Uint8Array[]): number {
+  return parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
