@@ -150,13 +150,13 @@ function speedSpans({ run, history }: TopView): readonly Span[] {
     [tokensPerSecond, 'tokens/s'],
     [samplesPerSecond, 'samples/s'],
   ] as const;
-  const course1 = history.flatMap((each) => (each.stepMs ? 1000 / each.stepMs : []));
+  const speeds = history.flatMap((each) => (each.stepMs ? 1000 / each.stepMs : []));
   return [
     ...rates.flatMap(([rate, unit]): readonly Span[] =>
       rate ? [{ text: formatCount(rate), colour: 'bold' }, { text: ` ${unit}  ` }] : [],
     ),
     { text: `${formatMilliseconds(stepMs)}/step  ` },
-    { text: course(course1), colour: 'green' },
+    { text: course(speeds), colour: 'green' },
   ];
 }
 
