@@ -17,7 +17,10 @@ export function keepBlocks<M extends Module>(model: M, source: GgufSource): M {
     const [outFeatures = 0, inFeatures = 0] = layer.weight.shape;
     if (type === null || inFeatures % type.elements !== 0) continue;
     const parts = emptyBlocks(ggufFormats[type.name], [outFeatures, inFeatures]);
-    replacements.set(layer, new QuantizedLinear({ ...parts, bias: layer.bias }));
+    replacements.set(
+      layer,
+      new QuantizedLinear({ ...parts, bias: layer.bias, isTransposedInFiles: false }),
+    );
   }
   if (replacements.size === 0) throw withoutBlocks(source.place);
   replaceModules(model, replacements);
