@@ -8,7 +8,7 @@ import {
   TensorStateError,
 } from '@shardwise/core/extend';
 import { rankServers } from './server-metrics.ts';
-import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { writableAt } from '../checkpoint/places/checkpoint-place.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
@@ -35,9 +35,8 @@ export function createRankContext(parts: RankParts): RankContext {
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
   const saver = new CheckpointSaver({
-    directory: join(runDirectory, 'checkpoints'),
+    ...writableAt(parts.checkpointDirectory ?? join(runDirectory, 'checkpoints')),
     group,
-    files: diskFiles,
     onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
   });
   if (rank === 0 && device.description !== undefined) {
