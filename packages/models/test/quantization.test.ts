@@ -284,6 +284,17 @@ describe('what cannot be is refused', () => {
     );
   });
 
+  test('layers that are not there, and layers that have adapters', async () => {
+    const model = new SmallLanguage();
+    await expect(quantizeModel(model, { targetModules: ['up_prj'] })).rejects.toThrow(
+      "quantizeModel in the layers 'up_prj' of SmallLanguage",
+    );
+    addLora(model, { targetModules: ['up_proj'] });
+    await expect(quantizeModel(model)).rejects.toThrow(
+      /^quantizeModel in a model: .* has an adapter already\. Call quantizeModel before addLora/,
+    );
+  });
+
   test('three bits', async () => {
     await expect(
       // @ts-expect-error: only 4 and 8 bits exist.

@@ -80,7 +80,7 @@ function plannedBlocks(
   model: Module,
   { bits = 4, doubleQuantization = true, targetModules = 'all-linear' }: QuantizeOptions,
 ): PlannedBlocks {
-  const layers = targetLayers(model, targetModules);
+  const layers = targetLayers(model, targetModules, 'quantizeModel');
   for (const [path, layer] of layers) {
     requireUnshared(model, path, layer);
     if (layer instanceof QuantizedLinear) throw quantizedError(path);

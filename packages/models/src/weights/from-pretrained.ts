@@ -4,6 +4,7 @@ import {
   ConfigError,
   constructAs,
   constructParts,
+  describeValue,
   type DType,
   dtypes,
   elementCount,
@@ -103,8 +104,8 @@ const rules: OptionRules<FromPretrainedOptions> = {
   architectures: option.listOf(option.object<Architecture>('an architecture()')),
   quantized: option.flag,
   dtype: option.oneOf('f32', 'bf16', 'f16', 'auto'),
-  lora: option.object('options of addLora'),
-  quantize: option.object('options of quantizeModel'),
+  lora: option.object("options of addLora, such as { targetModules: 'all-linear' }"),
+  quantize: option.object('options of quantizeModel, such as { bits: 4 }'),
   config: option.object('keys of config.json'),
 };
 
@@ -131,6 +132,7 @@ export async function fromPretrained(
   folder: ModelFolder,
   options: FromPretrainedOptions | ParallelPretrainedOptions = {},
 ): Promise<PretrainedModel | ParallelPretrained> {
+  requireFolder(folder);
   if (isParallel(options)) checkOptions('fromPretrained', options, parallelRules);
   else checkOptions('fromPretrained', options, rules);
   const {
@@ -190,6 +192,16 @@ export async function fromPretrained(
   await loadPretrained(model, folder, load);
   await measureRows(model);
   return parallel;
+}
+
+/** Throws ConfigError for what is no folder, such as a path, which only the function for Node takes. */
+function requireFolder(folder: unknown): void {
+  if (typeof folder === 'object' && folder !== null && 'readText' in folder) return;
+  throw new ConfigError({
+    asked: `fromPretrained with the folder ${describeValue(folder)}`,
+    found: 'no ModelFolder',
+    todo: 'Import fromPretrained from @shardwise/models/node, which takes paths, or give pickedFolder(files) or httpFolder(url)',
+  });
 }
 
 /** Returns what sets generators back to their present states, because constructSharded builds a model twice. */
@@ -296,7 +308,7 @@ async function readConfig(
       {
         asked: `to load the model of ${folder.place}`,
         found,
-        todo: `Give the folder of a model of Hugging Face, which has a ${CONFIG_NAME}`,
+        todo: `Give the folder of a model of Hugging Face, which has a ${CONFIG_NAME}, or the name of a model of the hub with its organization: organization/model`,
       },
       { place: folder.place },
       cause === undefined ? {} : { cause },
