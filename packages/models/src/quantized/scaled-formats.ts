@@ -4,8 +4,8 @@ import { type BlockFormat, fieldOf } from './block-format.ts';
 /** How the elements of a block become bytes. A block is divided by its largest magnitude before, which is kept apart. */
 export interface ScaledFormat extends BlockFormat {
   readonly bits: 4 | 8;
-  /** Writes the bytes of a block. Shape: values f32 [elements], target [bytes]. */
-  readonly encode: (values: Float32Array, scale: number, target: Uint8Array) => void;
+  /** Writes the bytes of block number `block`, from and to arrays of all blocks. Elements behind the end of `values` are 0. */
+  readonly encode: (values: Float32Array, block: number, scale: number, target: Uint8Array) => void;
 }
 
 /** A weight in blocks, and what each block was divided by. */
@@ -68,8 +68,9 @@ const nf4Format: ScaledFormat = {
   bits: 4,
   elements: BLOCK_ELEMENTS,
   bytes: BLOCK_ELEMENTS / 2,
-  encode: (values, scale, target) => {
-    for (let byte = 0; byte < target.length; byte++) {
+  encode: (values, block, scale, target) => {
+    const end = ((block + 1) * BLOCK_ELEMENTS) / 2;
+    for (let byte = (block * BLOCK_ELEMENTS) / 2; byte < end; byte++) {
       const high = codeOf(Math.fround((values[2 * byte] ?? 0) / scale));
       const low = codeOf(Math.fround((values[2 * byte + 1] ?? 0) / scale));
       target[byte] = high * 16 + low;
@@ -95,8 +96,9 @@ const int8Format: ScaledFormat = {
   bits: 8,
   elements: BLOCK_ELEMENTS,
   bytes: BLOCK_ELEMENTS,
-  encode: (values, scale, target) => {
-    for (let at = 0; at < target.length; at++) {
+  encode: (values, block, scale, target) => {
+    const end = (block + 1) * BLOCK_ELEMENTS;
+    for (let at = block * BLOCK_ELEMENTS; at < end; at++) {
       const exact = Math.fround(Math.fround((values[at] ?? 0) / scale) * 127);
       target[at] = Math.fround(exact + ROUNDER) - ROUNDER + 128;
     }
@@ -126,16 +128,16 @@ export function quantizeBlocks(
   const bytes = new Uint8Array(blocks * blockBytes);
   const scales = new Float32Array(blocks);
   for (let block = 0; block < blocks; block++) {
-    const own = values.subarray(block * elements, (block + 1) * elements);
     let largest = 0;
-    for (const value of own) {
-      const magnitude = Math.abs(value);
-      if (!(magnitude < Infinity)) throw infiniteError(format, name, value);
+    const end = Math.min(values.length, (block + 1) * elements);
+    for (let at = block * elements; at < end; at++) {
+      const magnitude = Math.abs(values[at] ?? 0);
+      if (!(magnitude < Infinity)) throw infiniteError(format, name, magnitude);
       if (magnitude > largest) largest = magnitude;
     }
-    scales[block] = largest === 0 ? 1 : largest;
-    const target = bytes.subarray(block * blockBytes, (block + 1) * blockBytes);
-    format.encode(own, scales[block] ?? 1, target);
+    const scale = largest === 0 ? 1 : largest;
+    scales[block] = scale;
+    format.encode(values, block, scale, bytes);
   }
   return { bytes, scales };
 }
