@@ -1,6 +1,11 @@
-import { type Module, type ParameterSpec, type Tensor } from '@shardwise/core/extend';
-import { type DimSharding, layoutOver } from '../layout/axis-layout.ts';
-import { shardOf } from '../layout/redistribute.ts';
+import {
+  type DimSharding,
+  layoutOver,
+  type Module,
+  type ParameterSpec,
+  shardOf,
+  type Tensor,
+} from '@shardwise/core/extend';
 import { evenSharding } from './even-sharding.ts';
 import type { AxisPlace, ModuleSpec } from './parallel-style.ts';
 

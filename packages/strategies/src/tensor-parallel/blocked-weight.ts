@@ -1,5 +1,9 @@
-import { type DType, LayoutError, type ParameterSpec } from '@shardwise/core/extend';
-import type { DimSharding } from '../layout/axis-layout.ts';
+import {
+  type DimSharding,
+  type DType,
+  LayoutError,
+  type ParameterSpec,
+} from '@shardwise/core/extend';
 import type { SharedProduct } from './adapted-product.ts';
 import { evenSharding } from './even-sharding.ts';
 import { blocksError, isInBlocks, requireParameter } from './module-spec.ts';

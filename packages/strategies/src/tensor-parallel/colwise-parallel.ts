@@ -1,9 +1,14 @@
 import {
+  type ActivationLayout,
+  activationRule,
   checkOptions,
   lowered,
   option,
   type OptionRules,
+  type DimSharding,
   type ParameterSpec,
+  redistributeOver,
+  shard,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import {
@@ -13,17 +18,10 @@ import {
   sharedProductOver,
 } from './adapted-product.ts';
 import { blockShardings, productOf, requireWeight } from './blocked-weight.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
 import { requireLinear } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
-import {
-  type ActivationLayout,
-  activationRule,
-  type DimSharding,
-  shard,
-} from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 

@@ -1,10 +1,15 @@
 import {
+  type ActivationLayout,
+  activationRule,
   checkOptions,
   functional,
   lowered,
   option,
   type OptionRules,
+  redistributeOver,
   reinterpret,
+  shard,
+  unsummedRule,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import {
@@ -14,16 +19,9 @@ import {
   sharedProductOver,
 } from './adapted-product.ts';
 import { blockShardings, productOf, requireWeight } from './blocked-weight.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import { requireLinear } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
-import {
-  type ActivationLayout,
-  activationRule,
-  shard,
-  unsummedRule,
-} from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
