@@ -12,6 +12,8 @@ import { writableAt } from '../checkpoint/places/checkpoint-place.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
+import { hostLoad } from '../profile/measure-host.ts';
+import { StepProfiler, type StepProfilerOptions } from '../profile/step-profiler.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
 import { StepRecorder } from './step-recorder.ts';
@@ -26,6 +28,8 @@ export interface RankParts extends RankSurroundings {
   readonly mesh: Mesh;
   readonly memoryBytes: () => number | undefined;
   readonly utilization: Utilization | null;
+  /** What is profiled, and what the device can do at most. Null: nothing is. */
+  readonly profile: Pick<StepProfilerOptions, 'plan' | 'roofline'> | null;
 }
 
 export function createRankContext(parts: RankParts): RankContext {
@@ -34,6 +38,8 @@ export function createRankContext(parts: RankParts): RankContext {
   const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
+  const profiler =
+    parts.profile && new StepProfiler({ ...parts.profile, rank, loadOf: hostLoad, send });
   const saver = new CheckpointSaver({
     ...writableAt(parts.checkpointDirectory ?? join(runDirectory, 'checkpoints')),
     group,
@@ -60,6 +66,7 @@ export function createRankContext(parts: RankParts): RankContext {
         metrics: {
           ...serverMetrics(rank),
           ...utilization?.take(metrics.tokens),
+          ...profiler?.step(metrics.step),
           ...metrics.metrics,
         },
       }),
@@ -78,6 +85,7 @@ export function createRankContext(parts: RankParts): RankContext {
         await servers.close();
         if (!(await settlesSoon(currentSession().finish()))) reason = closedEarly(rank);
         await saver.close();
+        await profiler?.close();
       } finally {
         recorder.close();
         utilization?.close();
