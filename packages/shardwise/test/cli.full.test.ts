@@ -288,6 +288,7 @@ describe('the rest of the command', () => {
       joinTimeoutMs: undefined,
       lastCallMs: 500,
       runDirectory: undefined,
+      checkpointDirectory: undefined,
       resumeDirectory: 'runs/x',
       metrics: ['csv', './my sink.ts'],
       report: false,

@@ -105,6 +105,10 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       'folder for logs, report and checkpoints (default: runs/NAME-TIME)',
     )
     .option(
+      '--checkpoint-dir <place>',
+      'folder, or address such as s3://bucket/run, for checkpoints (default: that of the run)',
+    )
+    .option(
       '--resume <directory>',
       'checkpoint to continue from; "latest" is that of the latest run',
     )

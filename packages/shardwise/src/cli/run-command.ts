@@ -27,6 +27,11 @@ import type { RunEnding } from '../top/take-snapshot.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
 import { checkServers, serverFacts, startServers } from './run-servers.ts';
+import {
+  checkpointPlace,
+  noteCheckpointPlace,
+  requireOwnCheckpoints,
+} from './checkpoint-directory.ts';
 import { concludeRun } from './conclude-run.ts';
 import { findResume } from './find-resume.ts';
 import { findScript } from './find-script.ts';
@@ -44,10 +49,14 @@ const MEMORY_INTERVAL_MS = 1000;
 /** Runs `shardwise run` and returns the exit code. Throws ShardwiseError before any rank has started. */
 export async function runCommand(options: RunCommandOptions): Promise<number> {
   const script = await findScript(options.script, `Running ${options.script}`);
+  const checkpointDirectory = checkpointPlace(options.checkpointDirectory);
   const resume =
     options.resumeDirectory === undefined
       ? undefined
-      : await findResume(options.resumeDirectory, script, (options.servers ?? 0) > 0);
+      : await findResume(options.resumeDirectory, script, {
+          hasServers: (options.servers ?? 0) > 0,
+          checkpointDirectory,
+        });
   const settings = await launchSettings(options, process.env);
   checkRanks(settings.nproc);
   checkServers(options, settings);
@@ -56,8 +65,14 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const { rendezvous, store, runDirectory } = await openRun({
     settings,
     resumeDirectory: resume?.checkpoint,
+    checkpointDirectory,
     transport: options.transport,
-    makeRunDirectory: () => makeRunDirectory(options.runDirectory, script),
+    makeRunDirectory: async () => {
+      await requireOwnCheckpoints(checkpointDirectory, resume?.checkpoint);
+      const made = await makeRunDirectory(options.runDirectory, script);
+      await noteCheckpointPlace(made, checkpointDirectory);
+      return made;
+    },
     onNotice: (text) => output.notice(text),
   });
   if (runDirectory !== undefined) await removeDumps(runDirectory);
@@ -151,6 +166,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
         }),
       },
       servers: servers?.data,
+      checkpointDirectory,
       apart:
         options.workerRestarts === undefined
           ? undefined

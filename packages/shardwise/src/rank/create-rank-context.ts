@@ -8,7 +8,7 @@ import {
   TensorStateError,
 } from '@shardwise/core/extend';
 import { rankServers } from './server-metrics.ts';
-import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { writableAt } from '../checkpoint/places/checkpoint-place.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { Traffic } from './join/count-traffic.ts';
@@ -48,9 +48,8 @@ export function createRankContext(parts: RankParts): RankContext {
   const profiler =
     parts.profile && new StepProfiler({ ...parts.profile, rank, loadOf: hostLoad, send });
   const saver = new CheckpointSaver({
-    directory: join(runDirectory, 'checkpoints'),
+    ...writableAt(parts.checkpointDirectory ?? join(runDirectory, 'checkpoints')),
     group,
-    files: diskFiles,
     onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
   });
   if (rank === 0 && device.description !== undefined) {

@@ -48,6 +48,7 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
       }
       return {
         runDirectory,
+        checkpointDirectory: data.checkpointDirectory,
         resumeDirectory,
         serversData: data.servers,
         traffic,

@@ -19,6 +19,8 @@ export interface RankHost {
 
 export interface RankSurroundings {
   readonly runDirectory: string;
+  /** Where checkpoints go: a path, or an address. Absent: below the run directory. */
+  readonly checkpointDirectory?: string | undefined;
   readonly resumeDirectory: string | undefined;
   readonly stop: StopSource;
   /** Absent if the run has no parameter servers. */
