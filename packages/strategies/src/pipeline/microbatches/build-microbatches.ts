@@ -98,7 +98,8 @@ export function buildMicrobatches(
       };
       const graph = new MicrobatchGraph(roots, result.starts, isState);
       for (const update of work.keys()) {
-        const stage = graph.stageOf(update);
+        // What is no update is a value that the program retains. Only the rank of its stage needs it.
+        const stage = update.op === 'assign' ? graph.stageOf(update) : null;
         if (stage !== null) updated.set(targetOf(update), stage);
       }
       for (const node of carried) earlier.add(node);
