@@ -1,3 +1,4 @@
+import { elementCount } from '../../base/shape.ts';
 import { newestNodeId } from '../../graph/create-node.ts';
 import type { GraphObserver } from '../../graph/graph-observer.ts';
 import type { Node } from '../../graph/node.ts';
@@ -65,6 +66,8 @@ export class GraphLedger implements GraphObserver {
   readonly #remade = new Map<number, number>();
   /** For the result of a layer that counts as a whole, what it counts beside its products. */
   readonly #ofLayers = new Map<number, number>();
+  /** For the result of a function that pools, what it counts. */
+  readonly #ofPools = new Map<number, number>();
   readonly #afterGradients = new Set<number>();
   readonly #calls = new Map<Module, number>();
   readonly #work = new Map<Module | null, Record<Phase, { flops: number; macs: number }>>();
@@ -117,6 +120,11 @@ export class GraphLedger implements GraphObserver {
 
   update(olderId: number): void {
     this.#pass(olderId, 'optimizer');
+  }
+
+  pool(output: Node, input: Node): void {
+    // A pool of windows of one element returns its input.
+    if (output !== input) this.#ofPools.set(output.id, elementCount(input.shape));
   }
 
   run(nodes: readonly Node[]): void {
@@ -191,10 +199,14 @@ export class GraphLedger implements GraphObserver {
     const isForward = phase === 'forward' || phase === 'recomputation';
     const counted = nodeFlops(node, this.#convention, isForward);
     const innermost = stack.at(-1);
-    if (this.#convention === 'pytorch' || !isForward || innermost === undefined) return counted;
-    if (layerRule(innermost) === null) return counted;
+    if (this.#convention === 'pytorch' || !isForward) return counted;
+    const made = this.#remade.get(node.id) ?? node.id;
     const { products } = counted;
-    const beside = this.#ofLayers.get(this.#remade.get(node.id) ?? node.id) ?? 0;
+    if (innermost === undefined || layerRule(innermost) === null) {
+      const pooled = this.#ofPools.get(made);
+      return pooled === undefined ? counted : { flops: pooled, products };
+    }
+    const beside = this.#ofLayers.get(made) ?? 0;
     return { flops: products + beside, products };
   }
 }
