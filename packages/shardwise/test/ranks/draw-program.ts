@@ -285,7 +285,11 @@ export function drawProgram(seed: number, ranks: number): Program {
   }[kind];
   const isBatch = kind === 'batch';
   const isShared = of.strategyName.endsWith('same tokens');
-  const losses = of.hasLoss ? 'mean' : pick('mean' as const, 'two' as const, 'counted' as const);
+  const drawnLosses = of.hasLoss
+    ? 'mean'
+    : pick('mean' as const, 'two' as const, 'counted' as const);
+  // Ranks of the same tokens divide them evenly.
+  const losses = isShared && drawnLosses === 'counted' ? 'mean' : drawnLosses;
   // Ranks average their losses alike. So only losses of the rows themselves are right for batches of other sizes.
   const balances = !of.hasLoss && losses !== 'counted';
   const drawn: ExpertsShape = {

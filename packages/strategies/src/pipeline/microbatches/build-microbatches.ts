@@ -58,6 +58,7 @@ export function buildMicrobatches(
   // Without a loss, results are averaged by rows. A weight function applies to losses only.
   const factors = lossFactors(loss === null || hasLoss ? weight : 'rows', parts);
   const own = model.parameters().filter((each) => each instanceof StageParameter);
+  for (const { layerParameter } of own) layerParameter?.forgetSeen();
   const outputs: Tensor[][] = [];
   const results: unknown[] = [];
   const updated = new Map<Node, number>();
