@@ -236,7 +236,7 @@ export function drawProgram(seed: number, ranks: number): Program {
       ...(weighs ? { weight: labelsOf } : {}),
     });
   const experts = (options: ExpertParallelOptions = {}): Strategy =>
-    expertParallel({ k: gates[gate]().k ?? 2, tokens: 8, ...options });
+    expertParallel({ k: gates[sound.gate]().k ?? 2, tokens: 8, ...options });
   const gate = pick(...gateKinds);
   const ep = { name: 'ep', size: 2 };
   const ofExperts = [
@@ -299,6 +299,7 @@ export function drawProgram(seed: number, ranks: number): Program {
     bias: random() < 0.3 && !of.hasLoss && gate !== 'experts choose',
     shared: random() < 0.3,
   };
+  const sound = soundExperts(drawn, isShared);
   return {
     ...of,
     strategy: of.strategy(),
@@ -310,7 +311,7 @@ export function drawProgram(seed: number, ranks: number): Program {
       norm: isBatch ? pick('none', 'layer', 'rms', 'sync batch') : pick('none', 'layer'),
       dropout: pick(0, 0, 0.3),
       tied: tied && isBatch,
-      experts: kind === 'experts' ? soundExperts(drawn, isShared) : null,
+      experts: kind === 'experts' ? sound : null,
       dataAxes: of.axes.flatMap((axis) => (['dp', 'ep'].includes(axis.name) ? [axis.name] : [])),
     },
     optimizer: pick('SGD', 'Adam', 'AdamW'),
