@@ -52,6 +52,7 @@ export function timePlans(listener: PlanListener): () => void {
     backward: () => {},
     remade: () => {},
     update: () => {},
+    pool: () => {},
     run: () => {
       run?.end();
       run = null;
