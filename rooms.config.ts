@@ -181,7 +181,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   },
   compat: {
     config: [],
-    deepspeed: ['config'],
+    zero: [],
+    deepspeed: ['config', 'zero'],
     accelerate: ['config'],
     horovod: [],
   },
