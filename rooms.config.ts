@@ -258,6 +258,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     'checkpoint/format': [],
     environment: [],
     text: [],
+    accelerate: [],
     blame: ['text'],
     'checkpoint/places': ['checkpoint/format'],
     rendezvous: ['text'],
@@ -285,6 +286,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     cli: [
       'environment',
       'text',
+      'accelerate',
       'blame',
       'doctor',
       'verify',

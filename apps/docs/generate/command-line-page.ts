@@ -11,6 +11,7 @@ const COMMANDS = [
   ['doctor'],
   ['export'],
   ['estimate-memory'],
+  ['config'],
 ] as const;
 
 /** Makes the page with what each command prints for `--help`. */

@@ -44,8 +44,6 @@ const refused: Readonly<Record<string, string>> = {
   '--gradient-clipping': `${inScript}: optim.clipGradNorm()`,
   '--zero-stage': `${inScript}: dist.zero({ stage })`,
   '--dynamo-backend': 'every step is compiled',
-  '--config-file':
-    'new Accelerator() of @shardwise/compat reads it; give the number of ranks with --nproc',
   '--gpu-ids': 'all ranks of a host use one device; --device chooses its kind',
   '--cpu': 'write --device cpu',
   '--rdzv-conf': 'use --join-timeout and --last-call',
@@ -68,7 +66,12 @@ const refused: Readonly<Record<string, string>> = {
 };
 
 /** Options of ours whose words other launchers write with _. */
-const ownNames: ReadonlySet<string> = new Set(['--node-rank', '--rdzv-id', '--max-restarts']);
+const ownNames: ReadonlySet<string> = new Set([
+  '--config-file',
+  '--node-rank',
+  '--rdzv-id',
+  '--max-restarts',
+]);
 
 /** Our options that take no value. */
 const switches: ReadonlySet<string> = new Set([
@@ -107,6 +110,9 @@ export function withOwnNames(
   argv: readonly string[],
   machine: LauncherMachine = thisMachine,
 ): readonly string[] {
+  if (argv[2] === 'config') {
+    return argv.map((word) => word.replace(/^--config_file(?==|$)/, '--config-file'));
+  }
   if (argv[2] !== 'run') return argv;
   const words: string[] = [];
   const others = new Map<string, string>();
