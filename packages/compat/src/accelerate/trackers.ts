@@ -35,7 +35,7 @@ const makers: Readonly<Record<string, () => Tracker>> = {
 };
 
 /** The tracker of a choice. Throws ConfigError for what is none. */
-export function trackerOf(choice: TrackerChoice): Tracker {
+function trackerOf(choice: TrackerChoice): Tracker {
   if (typeof choice === 'function') return { name: choice.name, log: choice };
   if (typeof choice === 'string') {
     const make = Object.hasOwn(makers, choice) ? makers[choice] : undefined;
