@@ -60,7 +60,11 @@ describe('the files of configurations', () => {
     ['', 'nothing'],
     ['[1, 2]', 'no object'],
     ['{ "train_batch_size": 1, ', 'ds_config.json'],
-    ['{ "train_batch_size": 1, "train_batch_size": 2 }', 'unique'],
+    ['{ "train_batch_size": 1, "train_batch_size": 2 }', 'a key that stands twice, at line 1'],
+    [
+      '{ "optimizer": {',
+      'no JSON: a comma, a quote, or the end of a list or section is missing at line 1',
+    ],
   ])('refuses %s', async (text, message) => {
     expect(await messageOf(await fileOf(text))).toContain(message);
   });

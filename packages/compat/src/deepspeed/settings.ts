@@ -67,7 +67,7 @@ const settingsSchema = z.object({
   data_types: z.object({ grad_accum_dtype: dtype }).prefault({}),
   zero_optimization: z
     .object({
-      stage: z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)]).default(0),
+      stage: z.literal([0, 1, 2, 3]).default(0),
       reduce_bucket_size: z.number().positive().optional(),
       zero_quantized_weights: z.boolean().default(false),
       zero_quantized_nontrainable_weights: z.boolean().default(false),
