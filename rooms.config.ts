@@ -256,6 +256,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   shardwise: {
     'checkpoint/format': [],
     environment: [],
+    communication: [],
     text: [],
     blame: ['text'],
     'checkpoint/places': ['checkpoint/format'],
@@ -296,7 +297,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'terminal',
       'launcher/*',
     ],
-    groups: ['checkpoint/*', 'verify'],
+    groups: ['checkpoint/*', 'verify', 'communication'],
     rank: [
       'environment',
       'text',

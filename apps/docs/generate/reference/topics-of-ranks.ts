@@ -184,6 +184,12 @@ export const topicsOfRanks: readonly Section[] = [
         /collectives\/(mpi|shm|transports\/tcp)\//,
       ),
       topic(
+        'profiler/communication',
+        'Communication of a rank',
+        'Logs the calls of groups: how often, how large, how fast, how much computation hides, and who waits for whom.',
+        /shardwise\/communication\/|collectives\/[\w/]*\/(observe-calls|call-observer)\./,
+      ),
+      topic(
         'process-groups/transports',
         'Transports and ports of pages',
         'Transports between ranks of one thread, through another process, and between workers of a page.',

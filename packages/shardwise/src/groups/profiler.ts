@@ -34,3 +34,10 @@ export {
   type FlightStatus,
   recordCalls,
 } from '@shardwise/collectives';
+export {
+  CommsLogger,
+  commsLogger,
+  type CommsLoggerOptions,
+  type LogSummaryOptions,
+} from '../communication/comms-logger.ts';
+export type { AwaitedRank, CommsRow, CommsSummary } from '../communication/comms-summary.ts';
