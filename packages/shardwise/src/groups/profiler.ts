@@ -19,6 +19,8 @@ export {
   varyingSizes,
   type Work,
 } from '@shardwise/core';
+export { type ProfilerAction, schedule, type ScheduleOptions } from '../profile/schedule.ts';
+export type { ProfileRow, ProfileWait, RankProfile, Roofline } from '../run-state/rank-profile.ts';
 export {
   canRecordCalls,
   type FlightDump,
