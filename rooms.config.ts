@@ -41,6 +41,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'realize/cache',
       'realize/run',
       'realize/times',
+      'realize/memory',
     ),
     ...inOrder(
       CORE_GROUND,
@@ -269,6 +270,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     report: ['text', 'run-state'],
     profile: ['text', 'run-state', 'report', 'terminal'],
     sinks: ['run-state'],
+    memory: ['text', 'report'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
     'doctor/host': ['text'],
@@ -300,7 +302,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'terminal',
       'launcher/*',
     ],
-    groups: ['checkpoint/*', 'run-state', 'profile', 'verify', 'communication'],
+    groups: ['checkpoint/*', 'run-state', 'profile', 'verify', 'communication', 'memory'],
     rank: [
       'environment',
       'text',

@@ -43,3 +43,10 @@ export {
   type LogSummaryOptions,
 } from '../communication/comms-logger.ts';
 export type { AwaitedRank, CommsRow, CommsSummary } from '../communication/comms-summary.ts';
+export {
+  MemoryTimeline,
+  memoryTimeline,
+  type MemoryTimelineOptions,
+} from '../memory/memory-timeline.ts';
+export { memoryPage } from '../memory/memory-page.ts';
+export type { MemoryBlock, MemoryCategory, MemoryProfile } from '../memory/memory-profile.ts';

@@ -10,7 +10,7 @@ export interface PlannedNodes {
 }
 
 /** Returns a plan with the same steps, which a run executes in the place of `plan` so that their times are taken. */
-type PlanTimer = (plan: ExecutionPlan, nodes: PlannedNodes, sizes: Sizes) => ExecutionPlan;
+export type PlanTimer = (plan: ExecutionPlan, nodes: PlannedNodes, sizes: Sizes) => ExecutionPlan;
 
 /** What takes the times of this rank's plans. Null if nothing does. */
 export const planTimer: { current: PlanTimer | null } = { current: null };

@@ -2,8 +2,9 @@ import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import type { Executable } from '../../spec/backend.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
-import { type PlannedNodes, planTimer } from '../plan/plan-timer.ts';
+import type { PlannedNodes } from '../plan/plan-timer.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
+import { addPlanTimer } from './add-plan-timer.ts';
 import { PlanLayout, type ProgramPart } from './program-parts.ts';
 
 /** What is told of the runs of plans. Times are milliseconds. */
@@ -35,11 +36,11 @@ const known = new WeakMap<ExecutionPlan, KnownPlan>();
  */
 export function timePlans(listener: PlanListener): () => void {
   let run: TimedRun | null = null;
-  planTimer.current = (plan, nodes, sizes) => {
+  const endTimer = addPlanTimer((plan, nodes, sizes) => {
     run = new TimedRun(plan, nodes, knownPlan(plan, nodes, sizes), listener);
     listener.begin(nodes.computed);
     return { ...plan, steps: plan.steps.map((step, index) => run?.timed(step, index) ?? step) };
-  };
+  });
   const end = observeGraph({
     gradient: () => {},
     backward: () => {},
@@ -51,7 +52,7 @@ export function timePlans(listener: PlanListener): () => void {
     },
   });
   return () => {
-    planTimer.current = null;
+    endTimer();
     end();
   };
 }
@@ -114,7 +115,9 @@ class TimedRun {
 
   #timedProgram(step: ComputeStep, index: number): Executable {
     const { executable } = step;
+    const { temporaries } = executable;
     return {
+      ...(temporaries && { temporaries }),
       run: async (inputs, outputs, options) => {
         this.#comeTo(index);
         const startMs = performance.now();
