@@ -15,11 +15,11 @@ const failing = {
 };
 
 function run(partitions: readonly (typeof partition)[], updatesInPlace: boolean): Promise<void> {
-  const locations = { of: new Map(), scratchBytes: 0 };
+  const locations = { of: new Map(), scratchBytes: 0, temporaries: { parts: 0, values: [] } };
   const noBuffers: DeviceBuffer[] = [];
   const signature = { inputs: [], outputs: [] };
   const storage = { copiesBefore: [], copiesAfter: [], updatesInPlace };
-  const program = { signature, partitions, storage };
+  const program = { signature, partitions, parts: [], storage };
   return new CpuExecutable(host, locations, [], () => program).run(noBuffers, noBuffers);
 }
 

@@ -140,9 +140,18 @@ export * as check from './saved-data.ts';
 // Modules and their parameters.
 export { Module, type Named } from './nn/module/module.ts';
 export { requireModule } from './nn/module/require-module.ts';
-export { flopsOf } from './nn/summary/count-flops.ts';
+export { flopsOf } from './graph/flops-of.ts';
 export { observeGraph } from './graph/observe-graph.ts';
 export type { GraphObserver } from './graph/graph-observer.ts';
+export { type GraphPlace, GraphPlaces, type Phase, phases } from './nn/profile/graph-places.ts';
+export { type PlanListener, timePlans } from './realize/times/time-plans.ts';
+export type { ProgramPart } from './realize/times/program-parts.ts';
+export {
+  type MemoryAllocation,
+  MemoryRecorder,
+  type MemoryRecord,
+} from './realize/memory/memory-recorder.ts';
+export type { MemoryValue } from './realize/memory/watched-run.ts';
 export {
   BufferTensor,
   constructParts,

@@ -34,6 +34,7 @@ const optionsSchema = z.object({
   resume: z.string().optional(),
   metrics: z.array(z.string().min(1).max(4096)).max(64),
   configFile: z.string().min(1).max(4096).optional(),
+  profileSteps: z.tuple([z.number(), z.number()]).optional(),
   report: z.boolean(),
   plain: z.boolean(),
 });
@@ -71,6 +72,7 @@ export async function runByOptions(
     runDirectory: parsed.runDir,
     resumeDirectory: parsed.resume,
     metrics: parsed.metrics,
+    profileSteps: parsed.profileSteps,
     report: parsed.report,
     plain: parsed.plain,
   });
@@ -136,6 +138,26 @@ export async function doctorByOptions(main: string, raw: unknown): Promise<void>
     return typeof text === 'string' ? [name, text] : [];
   });
   await doctorCommand({ json, page, main, runOptions });
+}
+
+const profileSchema = z.object({
+  nproc: z.number().optional(),
+  device: z.enum(deviceNames).optional(),
+  ranks: z.enum(['threads', 'processes']).optional(),
+  steps: z.tuple([z.number(), z.number()]),
+  runDir: z.string().optional(),
+  resume: z.string().optional(),
+  plain: z.boolean(),
+});
+
+/** Runs `shardwise profile` and returns the exit code. */
+export async function profileByOptions(
+  script: string,
+  args: readonly string[],
+  raw: unknown,
+): Promise<number> {
+  const { steps, ...own } = profileSchema.parse(raw);
+  return runByOptions(script, args, { ...own, profileSteps: steps, metrics: [], report: true });
 }
 
 const verifySchema = z.object({ nproc: z.number(), steps: z.number(), json: z.boolean() });

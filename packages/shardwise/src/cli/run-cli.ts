@@ -10,6 +10,7 @@ import {
   parseEndpoint,
   parseForm,
   parseNodes,
+  parseProfileSteps,
   parseRanks,
   parseReplicas,
   parseSeconds,
@@ -152,6 +153,31 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .action(async (raw: unknown) => {
       const { doctorByOptions } = await import('./commands.ts');
       await doctorByOptions(argv[1] ?? '', raw);
+    });
+  program
+    .command('profile')
+    .description('run a script until some of its steps are recorded, and say what takes their time')
+    .argument('<script>', 'the training script, which must call context.report() in each step')
+    .argument('[arguments...]', "the script's own arguments; options of these names go after --")
+    .option('-n, --nproc <count>', 'number of ranks (default: 1)', parseRanks)
+    .option(
+      '--steps <first-last>',
+      'steps that are recorded, by the numbers that the script reports',
+      parseProfileSteps,
+      [10, 12],
+    )
+    .option('--device <name>', 'device of the ranks: cpu, wasm or webgpu', parseDevice)
+    .option('--ranks <form>', 'threads or processes', parseForm)
+    .option('--run-dir <directory>', 'folder for the page and the report of the run')
+    .option(
+      '--resume <directory>',
+      'checkpoint to continue from; "latest" is that of the latest run',
+    )
+    .option('--plain', 'print lines instead of the live block', false)
+    .passThroughOptions()
+    .action(async (script: string, args: string[], raw: unknown) => {
+      const { profileByOptions } = await import('./commands.ts');
+      exitCode = await profileByOptions(script, args, raw);
     });
   program
     .command('verify')

@@ -6,6 +6,8 @@ import { deviceVariable } from '../environment/device-name.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { type GenerationStart, runGenerations } from '../launcher/run-generations.ts';
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
+import type { WrittenProfile } from '../profile/profile-files.ts';
+import { profileVariable } from '../profile/profile-options.ts';
 import { firstRankOf, type Generation, worldSizeOf } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
 import { loadSinks } from '../sinks/load-sinks.ts';
@@ -57,6 +59,12 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     startMs: Date.now(),
     engine: `Node ${process.version}`,
   };
+  let profile: WrittenProfile | undefined;
+  const profiled = new AbortController();
+  const onProfile = (written: WrittenProfile): void => {
+    profile = written;
+    profiled.abort();
+  };
   const record =
     runDirectory === undefined
       ? undefined
@@ -64,6 +72,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
           { ...head, runDirectory },
           output,
           sinks.map((open) => open(runDirectory)),
+          options.profileSteps === undefined ? undefined : onProfile,
         );
   const servers = await startServers({ options, runDirectory, resume, output });
   let sink: MessageSink | undefined;
@@ -118,6 +127,9 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       environment: {
         ...withoutRankVariables(process.env),
         ...(options.device !== undefined && { [deviceVariable]: options.device }),
+        ...(options.profileSteps !== undefined && {
+          [profileVariable]: options.profileSteps.join('-'),
+        }),
       },
       servers: servers?.data,
       apart:
@@ -129,7 +141,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
                 output.notice(`Worker ${rank} starts again, and the others go on: ${reason}`),
             },
       stop: stop.signal,
-      signal: interrupts.forced,
+      signal: AbortSignal.any([interrupts.forced, profiled.signal]),
       onGeneration,
       onMessage: add,
       onLine: (rank, line, stream) => output.rankLine(rank, line, stream),
@@ -144,6 +156,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       output,
       localDirectory,
       interrupts,
+      profile: () => profile,
     });
   } catch (error) {
     await rendezvous.close();

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { chromeTrace } from '../report/chrome-trace.ts';
+import { ProfileFiles, type WrittenProfile } from '../profile/profile-files.ts';
 import { htmlReport } from '../report/html-report.ts';
 import { MetricsLog } from '../report/metrics-log.ts';
 import type { GenerationEnd } from '../rendezvous/generation.ts';
@@ -9,6 +10,7 @@ import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-
 import type { MetricSink } from '../sinks/metric-sink.ts';
 import { SinkQueue } from '../sinks/sink-queue.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
+import { displayPath } from '../text/display-path.ts';
 
 /** Collects the messages of a run, and keeps the terminal and the files of the run up to date. */
 export class RunRecord {
@@ -16,17 +18,26 @@ export class RunRecord {
   readonly #metrics: MetricsLog;
   readonly #sinks: SinkQueue;
   readonly #directory: string;
+  readonly #profiles: ProfileFiles;
   #state: RunState;
 
   constructor(
     head: RunHead & { readonly runDirectory: string },
     output: RunOutput,
     sinks: readonly MetricSink[] = [],
+    onProfile: (written: WrittenProfile) => void = ({ path }) =>
+      output.notice(`Profile: ${displayPath(path)}`),
   ) {
     this.#output = output;
     this.#directory = head.runDirectory;
     this.#state = initialRunState(head);
     this.#sinks = new SinkQueue(sinks, (text) => output.notice(text));
+    this.#profiles = new ProfileFiles({
+      directory: head.runDirectory,
+      script: head.script,
+      onWritten: onProfile,
+      onFailed: (error) => output.notice(`The profile can't be written: ${String(error)}`),
+    });
     this.#metrics = new MetricsLog(join(head.runDirectory, 'metrics.jsonl'));
   }
 
@@ -35,6 +46,10 @@ export class RunRecord {
   }
 
   add(message: RunMessage): void {
+    if (message.kind === 'profile') {
+      this.#profiles.add(message, this.#state.head.worldSize);
+      return;
+    }
     this.#state = reduceRun(this.#state, message);
     this.#metrics.update(this.#state);
     this.#sinks.update(this.#state);
@@ -61,6 +76,7 @@ export class RunRecord {
     this.sampleMemory();
     await this.#metrics.close();
     await this.#sinks.close();
+    await this.#profiles.close();
     const { latest, timelines } = this.#state;
     if (!report || latest === undefined) return { report: undefined };
     const path = join(this.#directory, 'report.html');

@@ -19,6 +19,8 @@ export {
   varyingSizes,
   type Work,
 } from '@shardwise/core';
+export { type ProfilerAction, schedule, type ScheduleOptions } from '../profile/schedule.ts';
+export type { ProfileRow, ProfileWait, RankProfile, Roofline } from '../run-state/rank-profile.ts';
 export {
   canRecordCalls,
   type FlightDump,
@@ -34,3 +36,17 @@ export {
   type FlightStatus,
   recordCalls,
 } from '@shardwise/collectives';
+export {
+  CommsLogger,
+  commsLogger,
+  type CommsLoggerOptions,
+  type LogSummaryOptions,
+} from '../communication/comms-logger.ts';
+export type { AwaitedRank, CommsRow, CommsSummary } from '../communication/comms-summary.ts';
+export {
+  MemoryTimeline,
+  memoryTimeline,
+  type MemoryTimelineOptions,
+} from '../memory/memory-timeline.ts';
+export { memoryPage } from '../memory/memory-page.ts';
+export type { MemoryBlock, MemoryCategory, MemoryProfile } from '../memory/memory-profile.ts';

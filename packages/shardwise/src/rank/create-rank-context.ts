@@ -12,6 +12,7 @@ import { diskFiles } from '../checkpoint/places/disk-files.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
+import { StepProfiler, type StepProfilerOptions } from '../profile/step-profiler.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
 import { StepRecorder } from './step-recorder.ts';
@@ -26,6 +27,8 @@ export interface RankParts extends RankSurroundings {
   readonly mesh: Mesh;
   readonly memoryBytes: () => number | undefined;
   readonly utilization: Utilization | null;
+  /** What is profiled, and what the device can do at most. Null: nothing is. */
+  readonly profile: Pick<StepProfilerOptions, 'plan' | 'roofline'> | null;
 }
 
 export function createRankContext(parts: RankParts): RankContext {
@@ -34,6 +37,7 @@ export function createRankContext(parts: RankParts): RankContext {
   const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
+  const profiler = parts.profile && new StepProfiler({ ...parts.profile, rank, send });
   const saver = new CheckpointSaver({
     directory: join(runDirectory, 'checkpoints'),
     group,
@@ -61,6 +65,7 @@ export function createRankContext(parts: RankParts): RankContext {
         metrics: {
           ...serverMetrics(rank),
           ...utilization?.take(metrics.tokens),
+          ...profiler?.step(metrics.step),
           ...metrics.metrics,
         },
       }),
@@ -81,6 +86,7 @@ export function createRankContext(parts: RankParts): RankContext {
         await saver.close();
       } finally {
         recorder.close();
+        profiler?.close();
         utilization?.close();
         group.close(reason);
         parts.onClose();

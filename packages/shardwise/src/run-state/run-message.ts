@@ -1,6 +1,7 @@
 import type { MemoryUse } from '@shardwise/strategies';
 import { z } from 'zod';
 import { MAX_METRICS, METRIC_NAME, type NamedMetrics } from './named-metrics.ts';
+import { type RankProfile, rankProfile } from './rank-profile.ts';
 
 /** The report of one rank about one step. */
 export interface StepReport {
@@ -65,7 +66,7 @@ export interface CheckpointMessage {
   readonly directory: string;
 }
 
-export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage;
+export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage | RankProfile;
 
 /** The ranks start, or start again. */
 export interface GenerationMessage {
@@ -159,9 +160,10 @@ const rankMessage = z.discriminatedUnion('kind', [
     directory: z.string(),
   }),
 ]);
+const parsedMessage = z.union([rankMessage, rankProfile]);
 
 /** Parses a message. Returns undefined for anything that no rank of this version sends. */
 export function parseRankMessage(value: unknown): RankMessage | undefined {
-  const parsed = rankMessage.safeParse(value);
+  const parsed = parsedMessage.safeParse(value);
   return parsed.success ? parsed.data : undefined;
 }

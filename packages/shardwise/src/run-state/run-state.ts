@@ -86,6 +86,9 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
       return { ...state, facts: { ...state.facts, ...message.facts } };
     case 'checkpoint':
       return { ...state, checkpoint: { step: message.step, directory: message.directory } };
+    case 'profile':
+      // It has files of its own.
+      return state;
     case 'process-memory':
       return { ...state, processBytes: message.bytes };
     case 'stopping':

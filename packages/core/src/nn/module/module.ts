@@ -1,3 +1,4 @@
+import { rankState } from '../../ambient.ts';
 import { kindOf } from '../../base/dtype-kind.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
 import { inspecting } from '../../print/inspect.ts';
@@ -56,6 +57,7 @@ export abstract class Module {
   constructor() {
     const membersOf = Module.#membersOf;
     constructions.begin(this, { base: Module, type: new.target, membersOf });
+    rankState.noteModule?.(this);
   }
 
   /** Whether layers like dropout behave as in training. It is true at first. */
