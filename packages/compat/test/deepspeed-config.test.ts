@@ -112,7 +112,7 @@ describe('the keys of a configuration', () => {
       'flops_profiler.module_depth of the configuration: -2',
     ],
     [{ flops_profiler: { profile_steps: 3 } }, 'Write flops_profiler.profile_step'],
-    [{ comms_logger: { enabled: true } }, 'comms_logger'],
+    [{ comms_logger: { enabled: true, prof_ops: ['all_redcue'] } }, 'Write all_reduce'],
     [
       { elasticity: { num_gpus_per_node: 8 } },
       'elasticity.num_gpus_per_node of the configuration: numbers of whole nodes',
@@ -352,7 +352,8 @@ elasticity.ignore_non_elastic_batch_info elasticity.num_gpus_per_node elasticity
 activation_checkpointing.partition_activations activation_checkpointing.number_checkpoints
 activation_checkpointing.contiguous_memory_optimization
 activation_checkpointing.synchronize_checkpoint_boundary activation_checkpointing.profile
-activation_checkpointing.cpu_checkpointing comms_logger wandb comet amp tensorboard.enabled
+activation_checkpointing.cpu_checkpointing comms_logger.enabled comms_logger.verbose comms_logger.prof_all
+comms_logger.prof_ops comms_logger.debug wandb comet amp tensorboard.enabled
 tensorboard.output_path tensorboard.job_name csv_monitor.enabled csv_monitor.output_path csv_monitor.job_name
 compression_training eigenvalue progressive_layer_drop sparse_attention nebula curriculum_learning
 zero_optimization.zeropp_loco_param zero_optimization.mics_shard_size

@@ -31,7 +31,7 @@ async function run(data: DeepSpeedTask): Promise<void> {
 beforeAll(async () => {
   await run({
     axes: [{ name: 'dp', size: 2 }],
-    parts: ['compare', 'offload', 'measured', 'oneBit'],
+    parts: ['compare', 'offload', 'measured', 'logged', 'oneBit'],
   });
   const axes = [
     { name: 'pp', size: 2 },
@@ -78,6 +78,10 @@ describe('the engine of initialize()', () => {
 
   it.each([0, 3])('trains with the same bits at stage %i if updates are measured', (stage) => {
     expectSame(`measured at stage ${stage}`);
+  });
+
+  it.each([0, 3])('logs the calls of stage %i that the library’s own logger logs', (stage) => {
+    expectSame(`logged at stage ${stage}`);
   });
 
   it('trains by 1-bit Adam with the bits of the library’s own words', () => {

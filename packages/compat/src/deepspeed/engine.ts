@@ -12,6 +12,7 @@ import {
   ConfigError,
   type dist,
   optim,
+  type profiler,
   type RankContext,
   TensorStateError,
 } from 'shardwise';
@@ -53,6 +54,8 @@ export interface EngineParts<M extends Module, Inputs extends readonly unknown[]
   readonly averages: boolean;
   /** Where figures of updates are written, on rank 0. */
   readonly monitors: readonly Monitor[];
+  /** Logs the calls of groups, if the section comms_logger is enabled. */
+  readonly commsLogger: profiler.CommsLogger | undefined;
   readonly context: EngineContext;
   /** Frees what initialize() opened. */
   readonly close: () => Promise<void>;
@@ -213,6 +216,11 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
 
   get lossScale(): number {
     return this.parts.scaler?.lossScale ?? 1;
+  }
+
+  /** The logger of the section comms_logger, whose logSummary() is deepspeed.comm.log_summary(). Undefined without one. */
+  get commsLogger(): profiler.CommsLogger | undefined {
+    return this.parts.commsLogger;
   }
 
   /** The learning rate of each group of the optimizer. */
@@ -465,6 +473,7 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
 
   /** Frees what initialize() opened, and leaves the world if it joined it. The last call. */
   async destroy(): Promise<void> {
+    this.parts.commsLogger?.stop();
     await this.parts.close();
   }
 

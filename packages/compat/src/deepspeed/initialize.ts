@@ -11,6 +11,7 @@ import { ConfigError, data, dist, init, type RankContext } from 'shardwise';
 import { isValues, type Values } from '../config/key-table.ts';
 import { readConfigFile } from '../config/read-file.ts';
 import { type BatchSizes, batchSizes } from './batch-sizes.ts';
+import { commsLoggerOf } from './comms.ts';
 import { elasticBatchOn } from './elasticity.ts';
 import {
   DeepSpeedEngine,
@@ -167,6 +168,7 @@ export async function initialize(
       gradientClipping: clippingOf(settings, named),
       averages: named?.averages ?? false,
       monitors: monitorsOf(settings, context.rank),
+      commsLogger: commsLoggerOf(settings, context),
       context,
       close: async () => {
         for (const pages of offloading.files) await pages[Symbol.asyncDispose]();

@@ -1,7 +1,6 @@
 import { type KeyTable, type KeyUse, refused, refusedSection } from '../config/key-table.ts';
 
 const removeIt = 'Remove it';
-const later = 'is not there yet';
 
 /** Keys of DeepSpeed that make something that is not numbers faster or smaller on its devices. */
 function harmless(...keys: readonly string[]): KeyTable {
@@ -264,10 +263,7 @@ export const deepspeedKeys: KeyTable = {
       ...harmless('recompute_fwd_factor'),
     },
   },
-  comms_logger: refusedSection(
-    `its logger ${later}`,
-    'Remove it: trace.json of a run has every collective',
-  ),
+  comms_logger: { keys: done('enabled', 'verbose', 'prof_all', 'prof_ops', 'debug') },
   autotuning: refusedSection('starting runs to find settings', 'Remove it, and give the settings'),
   tensorboard: { keys: done('enabled', 'output_path', 'job_name') },
   csv_monitor: { keys: done('enabled', 'output_path', 'job_name') },

@@ -97,6 +97,15 @@ const settingsSchema = z.object({
     .prefault({}),
   tensorboard: monitor,
   csv_monitor: monitor,
+  comms_logger: z
+    .object({
+      enabled: z.boolean().default(false),
+      verbose: z.boolean().default(false),
+      prof_all: z.boolean().default(true),
+      prof_ops: z.array(z.string()).default([]),
+      debug: z.boolean().default(false),
+    })
+    .prefault({}),
 });
 
 /** What a section of type and params says. */
@@ -119,6 +128,16 @@ export interface MonitorSection {
   readonly output_path: string;
   /** The folder in output_path. */
   readonly job_name: string;
+}
+
+/** What the section comms_logger says. */
+export interface CommsSection {
+  readonly enabled: boolean;
+  readonly verbose: boolean;
+  readonly prof_all: boolean;
+  /** The operations that are logged if not all are, by their names in torch.distributed. */
+  readonly prof_ops: readonly string[];
+  readonly debug: boolean;
 }
 
 /** What the section flops_profiler says. */
@@ -176,6 +195,7 @@ export interface Settings {
   readonly flops_profiler: ProfilerSection;
   readonly tensorboard: MonitorSection;
   readonly csv_monitor: MonitorSection;
+  readonly comms_logger: CommsSection;
 }
 
 /** A configuration that has been read. */

@@ -4,7 +4,17 @@ import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/coll
 import { type MeshAxis, setRank, type Tensor } from '@shardwise/core';
 import { deepspeed } from '@shardwise/compat';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { concat, dist, fromData, Generator, manualSeed, nn, noGrad, optim } from 'shardwise';
+import {
+  concat,
+  dist,
+  fromData,
+  Generator,
+  manualSeed,
+  nn,
+  noGrad,
+  optim,
+  profiler,
+} from 'shardwise';
 import { z } from 'zod';
 
 export const stages = [0, 1, 2, 3] as const;
@@ -222,6 +232,51 @@ async function measured(context: deepspeed.EngineContext): Promise<Record<string
   return found;
 }
 
+/** The counts and bytes that comms_logger has logged, and those that a logger of the library has of the same training. */
+async function logged(context: deepspeed.EngineContext): Promise<Record<string, Outcome>> {
+  const found: Record<string, Outcome> = {};
+  const trained = async (
+    stage: number,
+    keys: object,
+    options: profiler.CommsLoggerOptions,
+  ): Promise<{ counts: number[]; isLogging: boolean }> => {
+    const { engine } = await deepspeed.initialize({
+      model: network(),
+      config: { ...configOf(stage, 'f32'), ...keys },
+      context,
+    });
+    const logger = engine.commsLogger ?? profiler.commsLogger(context.group, options);
+    const { x, target } = batchOf(0, context.rank);
+    for (let pass = 0; pass < STEPS * PASSES; pass++) {
+      engine.backward(lossOf(engine.forward(x), target));
+      await engine.step();
+    }
+    const { rows } = await logger.logSummary({ print: false });
+    await engine.destroy();
+    const { isLogging } = logger;
+    logger.stop();
+    return {
+      counts: rows.flatMap(({ count, messageBytes }) => [count, messageBytes]),
+      isLogging,
+    };
+  };
+  for (const [stage, section, options] of [
+    [0, { prof_all: false, prof_ops: ['all_reduce'] }, { profAll: false, profOps: ['allReduce'] }],
+    [3, {}, {}],
+  ] as const) {
+    const own = await trained(stage, { comms_logger: { enabled: true, ...section } }, {});
+    const words = await trained(stage, {}, options);
+    found[`logged at stage ${stage}`] = {
+      engine: own.counts,
+      words: words.counts,
+      // The engine stops its own logger.
+      parameters: [Number(own.isLogging), Number(words.isLogging)],
+      expected: [0, 1],
+    };
+  }
+  return found;
+}
+
 /** 1-bit Adam by its name, and in the words of the library. */
 async function oneBit(context: deepspeed.EngineContext): Promise<Record<string, Outcome>> {
   const params = { lr: 0.01, betas: [0.8, 0.999], eps: 1e-8, weight_decay: 3e-7, freeze_step: 2 };
@@ -329,7 +384,14 @@ async function inStages(context: deepspeed.EngineContext): Promise<Record<string
 
 export interface DeepSpeedTask {
   readonly axes: readonly MeshAxis[];
-  readonly parts: readonly ('compare' | 'offload' | 'measured' | 'oneBit' | 'inStages')[];
+  readonly parts: readonly (
+    | 'compare'
+    | 'offload'
+    | 'measured'
+    | 'logged'
+    | 'oneBit'
+    | 'inStages'
+  )[];
 }
 
 export async function main({
@@ -344,7 +406,7 @@ export async function main({
   const mesh = await createMesh(group, data.axes);
   setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
   const context = { rank, worldSize: size, group, mesh };
-  const parts = { compare, offload, measured, oneBit, inStages };
+  const parts = { compare, offload, measured, logged, oneBit, inStages };
   const found: Record<string, Outcome> = {};
   for (const part of data.parts) Object.assign(found, await parts[part](context));
   return found;
