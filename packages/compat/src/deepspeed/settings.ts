@@ -131,7 +131,7 @@ export interface MonitorSection {
 }
 
 /** What the section comms_logger says. */
-export interface CommsSection {
+interface CommsSection {
   readonly enabled: boolean;
   readonly verbose: boolean;
   readonly prof_all: boolean;
