@@ -159,7 +159,7 @@ export { withoutValues } from './realize/pending/small-values.ts';
 export { currentSession, ownPlace } from './rank.ts';
 export type { Compute, Deferred } from './realize/session.ts';
 export { axisOf, placeInMesh } from './mesh.ts';
-export { record, subscribe, varyingSizes } from './timeline.ts';
+export { count, record, subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';

@@ -9,7 +9,6 @@ export { cpu, type CpuBackend, type CpuOptions, hasFastBf16 } from '@shardwise/b
 // A rank of a run.
 export { init, type InitOptions } from './rank/init.ts';
 export type { UtilizationOptions } from './rank/utilization.ts';
-export type { ProfileOptions } from './profile/profile-options.ts';
 export type { PaperModel, Peak, PeakDevice, Throughput } from './rank/peaks.ts';
 export type { RankContext } from './rank/rank-context.ts';
 export type { MetricSink, StepFigures } from './sinks/metric-sink.ts';

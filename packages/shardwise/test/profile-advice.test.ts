@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { adviceOn } from '../src/profile/advice.ts';
+import { adviceOn, busyNote } from '../src/profile/advice.ts';
 import { profilePage } from '../src/profile/profile-page.ts';
 import { profileLines } from '../src/profile/profile-lines.ts';
 import { moduleTree, modulesOf, summarizeProfile } from '../src/profile/summarize.ts';
@@ -123,6 +123,18 @@ describe('what to do first', () => {
     );
     expect(first?.found).toMatch(/most for allReduce \(1\.00 MiB a step, 30 % of it\)$/);
     expect(first?.todo).toMatch(/noSync/);
+  });
+});
+
+describe('a busy host', () => {
+  it('is told of, because kernels that wait for cores look slow', () => {
+    const load = (threads: number): RankProfile => profileOf({ load: { threads, cores: 4 } });
+    const note = 'The host of rank 0 was busy: 9.5 threads wanted to run on 4 cores';
+    expect(busyNote(summarizeProfile([load(9.5)]))).toContain(note);
+    expect(profilePage([load(9.5)], 'train.ts')).toContain(note);
+    expect(profileLines([load(9.5)], { columns: 200 }).join('\n')).toContain(note);
+    expect(busyNote(summarizeProfile([load(5)]))).toBeUndefined();
+    expect(busyNote(summarizeProfile([profileOf()]))).toBeUndefined();
   });
 });
 

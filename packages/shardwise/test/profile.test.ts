@@ -1,12 +1,13 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { manualSeed, nn, optim, randn, setRank, type Tensor } from '@shardwise/core';
-import { rankState } from '@shardwise/core/extend';
+import { count, rankState } from '@shardwise/core/extend';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { profilePlan, type ProfileOptions } from '../src/profile/profile-options.ts';
+import { profile } from '../src/profile/profile.ts';
 import { schedule } from '../src/profile/schedule.ts';
 import { StepProfiler } from '../src/profile/step-profiler.ts';
 import { parseRankMessage, type RankMessage } from '../src/run-state/run-message.ts';
-import type { RankProfile } from '../src/run-state/rank-profile.ts';
+import type { RankProfile, StepProfile } from '../src/run-state/rank-profile.ts';
 
 const roofline = { f32: 100e9, half: 200e9, bytesPerSecond: 10e9 };
 
@@ -124,7 +125,7 @@ describe('the profile of steps', () => {
 
   it('is a message that other hosts take, and prints as tables', async () => {
     let seen = '';
-    const onTraceReady = (profile: RankProfile): void => {
+    const onTraceReady = (profile: StepProfile): void => {
       seen = String(profile);
     };
     const { profiles } = await profiled({ steps: [2, 2], onTraceReady }, 3);
@@ -154,6 +155,21 @@ describe('the profile of steps', () => {
     const text = `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} % of steps 2 to 3, by their profile`;
     expect(messages.at(-1)).toMatchObject({ kind: 'facts', facts: { 'time in products': text } });
   });
+});
+
+it('counts waits outside of plans, such as those of the stages of a pipeline for each other', async () => {
+  const seen: StepProfile[] = [];
+  const recording = profile({ steps: [1, 1], onTraceReady: (each) => seen.push(each) });
+  recording.step();
+  // As if the rank had waited for an hour.
+  count('communicationMs', 3_600_000);
+  recording.step();
+  recording.stop();
+  expect(seen[0]?.waitMs).toBeCloseTo(3_600_000, 6);
+  expect(seen[0]?.waits).toEqual([
+    expect.objectContaining({ op: 'messages of stages', ms: expect.closeTo(3_600_000, 6) }),
+  ]);
+  expect(seen[0]?.hostMs).toBe(0);
 });
 
 describe('the steps of a profile', () => {
@@ -226,6 +242,46 @@ describe('the steps of a profile', () => {
     expect(seen).toEqual([off, off, on, on, off, off]);
     profiler.close();
     expect(listeners()).toEqual(off);
+    expect(rankState.noteModule).toBeUndefined();
+  });
+});
+
+describe('profiler.profile', () => {
+  it('profiles a loop of its own, whose steps count from 0', async () => {
+    const seen: StepProfile[] = [];
+    const recording = profile({
+      schedule: schedule({ wait: 1, warmup: 1, active: 2, repeat: 1 }),
+      onTraceReady: (each) => seen.push(each),
+    });
+    const model = new Model();
+    for (let step = 0; step < 6; step++) {
+      await model
+        .forward(randn([8, 16]))
+        .sum()
+        .item();
+      recording.step();
+    }
+    recording.stop();
+    expect(seen.map(({ from, to, steps, rank }) => [from, to, steps, rank])).toEqual([
+      [2, 3, 2, 0],
+    ]);
+    const flops = seen[0]?.rows.reduce((sum, row) => sum + row.flops, 0);
+    expect(flops).toBe(2 * 4 * products);
+    expect(seen[0]?.roofline).toEqual({});
+  });
+
+  it('refuses a second profiler, which would take the times of the first', () => {
+    const recording = profile({ steps: [5, 6] });
+    expect(() => profile({ steps: [0, 1] })).toThrow(/another one runs on this rank/);
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
+    onTestFinished(() => warn.mockRestore());
+    recording.stop();
+    expect(warn.mock.calls.flat().join()).toContain('step() of profiler.profile()');
+    profile({ steps: [5, 6] }).stop();
+  });
+
+  it('refuses what asks for no steps', () => {
+    expect(() => profile({})).toThrow(/profiler\.profile.*neither steps nor a schedule/);
     expect(rankState.noteModule).toBeUndefined();
   });
 });

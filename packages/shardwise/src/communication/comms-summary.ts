@@ -89,8 +89,9 @@ export function formatSummary(summary: CommsSummary): string {
     row.busGbps.toFixed(2),
     ...(compared ? [row.stragglerMs?.toFixed(2) ?? '-'] : []),
   ]);
+  const waited = exposedMs > 0 ? ` Programs waited ${exposedMs.toFixed(2)} ms for it.` : '';
   const lines = [
-    `Communication of rank ${rank} of ${worldSize}: ${count} calls, ${sizeText(summary.bytes)}. Programs waited ${exposedMs.toFixed(2)} ms for it.`,
+    `Communication of rank ${rank} of ${worldSize}: ${count} calls, ${sizeText(summary.bytes)}.${waited}`,
     ...(rows.length === 0 ? [] : table([header, ...cells])),
   ];
   if (awaited !== null) lines.push(...waitingLines(awaited));

@@ -24,6 +24,14 @@ export function adviceOn(profile: ProfileSummary): readonly Advice[] {
     .toSorted((a, b) => b.share - a.share);
 }
 
+/** Says if more threads than the host has cores wanted to run, since kernels then wait for cores. */
+export function busyNote({ ranks }: ProfileSummary): string | undefined {
+  const busy = ranks.find(({ load }) => load !== undefined && load.threads > 1.5 * load.cores);
+  if (busy?.load === undefined) return undefined;
+  const { threads, cores } = busy.load;
+  return `The host of rank ${busy.rank} was busy: ${threads.toFixed(1)} threads wanted to run on ${cores} cores, so kernels waited for cores. End other programs, or start fewer ranks`;
+}
+
 type Found = Omit<Advice, 'share'>;
 
 function waiting(profile: ProfileSummary): Found {
@@ -35,7 +43,7 @@ function waiting(profile: ProfileSummary): Found {
     return {
       limit: 'waiting for a rank',
       ms,
-      found: `rank ${rank} takes ${formatMilliseconds(moreMs)} longer in each step than the others, most of it for ${of}; ${others} wait for it`,
+      found: `rank ${rank} takes ${formatMilliseconds(moreMs)} longer in each step than the others, most of it for ${of}; ${others} for it`,
       todo:
         of === 'kernels' || of === 'between kernels'
           ? `Give rank ${rank} as much work as the others have, and look for other programs on its host`
@@ -43,6 +51,14 @@ function waiting(profile: ProfileSummary): Found {
     };
   }
   const [first] = waits;
+  if (first?.op === 'messages of stages') {
+    return {
+      limit: 'pipeline',
+      ms,
+      found: 'the stages of the pipeline wait for each other',
+      todo: 'Take more microbatches, a schedule with fewer gaps such as zb1p or interleaved1f1b, and stages of equal cost',
+    };
+  }
   const most =
     first === undefined
       ? ''
@@ -85,10 +101,10 @@ function slowRank(ranks: readonly RankProfile[]):
     of: largest?.name ?? 'kernels',
     others:
       names.length === 1
-        ? `rank ${names[0]}`
+        ? `rank ${names[0]} waits`
         : names.length > 8
-          ? `${names.length} ranks`
-          : `ranks ${names.join(', ')}`,
+          ? `${names.length} ranks wait`
+          : `ranks ${names.join(', ')} wait`,
   };
 }
 

@@ -5,8 +5,15 @@ export class ProgramModules {
   readonly #modules = new Set<WeakRef<Module>>();
   readonly #onModule: (module: Module) => void;
 
-  /** `onModule` is called with each module from now on. */
+  /** `onModule` is called with each module from now on. Throws ConfigError if another profiler runs. */
   constructor(onModule: (module: Module) => void) {
+    if (rankState.noteModule !== undefined) {
+      throw new ConfigError({
+        asked: 'a profiler of steps',
+        found: 'another one runs on this rank',
+        todo: 'Stop the other one first. init({ profile }) and shardwise profile have one until close()',
+      });
+    }
     this.#onModule = onModule;
     rankState.noteModule = (module) => {
       if (!(module instanceof Module)) return;

@@ -5,7 +5,7 @@ import {
   type OptionRule,
   type OptionRules,
 } from '@shardwise/core/extend';
-import type { RankProfile, Roofline } from '../run-state/rank-profile.ts';
+import type { Roofline, StepProfile } from '../run-state/rank-profile.ts';
 import type { ProfilerAction } from './schedule.ts';
 import { stepsText } from './summarize.ts';
 
@@ -16,7 +16,7 @@ export interface ProfileOptions {
   /** What happens in each step, as profiler.schedule() returns it. Steps count from 0. */
   readonly schedule?: (step: number) => ProfilerAction;
   /** Called on each rank with each of its profiles, beside the page that is written in the folder of the run. */
-  readonly onTraceReady?: (profile: RankProfile) => void;
+  readonly onTraceReady?: (profile: StepProfile) => void;
   /**
    * What the device of a rank can do at most, in operations and bytes per second. Default: it is measured, if the
    * device is the processor.
@@ -69,35 +69,43 @@ export function profilePlan(
   options: ProfileOptions | undefined,
   environment: NodeJS.ProcessEnv,
 ): ProfilePlan | null {
+  const asked = 'init with profile';
   const text = environment[profileVariable];
-  if (options === undefined && text === undefined) return null;
-  checkOptions('init with profile', options ?? {}, rules);
-  const { onTraceReady, peak } = options ?? {};
-  if (peak !== undefined) checkOptions('init with profile: { peak }', peak, peakRules);
-  const given = { ...(onTraceReady && { onTraceReady }), ...(peak && { peak }) };
-  if (text !== undefined) {
-    const steps = parseSteps(text);
-    if (steps !== undefined) return { ...given, ...planOfSteps(steps) };
-    throw new ConfigError({
-      asked: `${profileVariable}=${text}`,
-      found: 'no range of steps',
-      todo: 'Write the first and the last one, as 10-12',
-    });
-  }
-  const { steps, schedule } = options ?? {};
+  if (text === undefined) return options === undefined ? null : requirePlan(asked, options);
+  const given = checked(asked, options ?? {});
+  const steps = parseSteps(text);
+  if (steps !== undefined) return { ...given, ...planOfSteps(steps) };
+  throw new ConfigError({
+    asked: `${profileVariable}=${text}`,
+    found: 'no range of steps',
+    todo: 'Write the first and the last one, as 10-12',
+  });
+}
+
+/** Returns what `options` ask for. Throws ConfigError. */
+export function requirePlan(asked: string, options: ProfileOptions): ProfilePlan {
+  const given = checked(asked, options);
+  const { steps, schedule } = options;
   if (steps !== undefined && schedule === undefined) return { ...given, ...planOfSteps(steps) };
   if (schedule !== undefined && steps === undefined) {
-    return {
-      ...given,
-      actionOf: ({ index }) => schedule(index),
-      asked: 'the steps of its schedule',
-    };
+    const actionOf: ProfilePlan['actionOf'] = ({ index }) => schedule(index);
+    return { ...given, actionOf, asked: 'the steps of its schedule' };
   }
   throw new ConfigError({
-    asked: 'init with profile',
+    asked,
     found: steps === undefined ? 'neither steps nor a schedule' : 'steps and a schedule',
     todo: 'Give steps: [10, 12], or schedule: profiler.schedule({ wait, warmup, active })',
   });
+}
+
+function checked(
+  asked: string,
+  options: ProfileOptions,
+): Pick<ProfilePlan, 'onTraceReady' | 'peak'> {
+  checkOptions(asked, options, rules);
+  const { onTraceReady, peak } = options;
+  if (peak !== undefined) checkOptions(`${asked}: peak`, peak, peakRules);
+  return { ...(onTraceReady && { onTraceReady }), ...(peak && { peak }) };
 }
 
 function planOfSteps([from, to]: readonly [number, number]): Pick<

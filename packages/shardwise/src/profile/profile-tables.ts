@@ -32,7 +32,7 @@ export function operationTable({ rows, stepMs }: ProfileSummary): ProfileTable {
     ['operation', ({ op }) => op],
     ['phase', ({ phase }) => phase],
     ['count', ({ count }) => amount(count)],
-    ['time', ({ ms }) => formatMilliseconds(ms)],
+    ['time', ({ ms }) => timeText(ms)],
     ['share', ({ ms }) => percent(ms / stepMs)],
     ['GFLOP', ({ flops }) => amount(flops / 1e9)],
     ['bytes', ({ bytes }) => formatBytes(bytes)],
@@ -51,11 +51,11 @@ export function moduleTable({ rows, stepMs }: ProfileSummary): ProfileTable {
     (phase: string) =>
     ({ rows: own }: (typeof all)[number]): string => {
       const ofPhase = own.filter((row) => row.phase === phase);
-      return ofPhase.length === 0 ? '' : formatMilliseconds(sumOf(ofPhase, 'ms'));
+      return ofPhase.length === 0 ? '' : timeText(sumOf(ofPhase, 'ms'));
     };
   return tableOf(all, 1, [
     ['module', ({ path }) => path],
-    ['time', ({ ms }) => formatMilliseconds(ms)],
+    ['time', ({ ms }) => timeText(ms)],
     ['share', ({ ms }) => percent(ms / stepMs)],
     ['forward', inPhase('forward')],
     ['backward', inPhase('backward')],
@@ -73,7 +73,7 @@ export function waitTable({ waits, stepMs }: ProfileSummary): ProfileTable {
     ['phase', ({ phase }) => phase],
     ['module', ({ module }) => module],
     ['count', ({ count }) => amount(count)],
-    ['waited', ({ ms }) => formatMilliseconds(ms)],
+    ['waited', ({ ms }) => timeText(ms)],
     ['share', ({ ms }) => percent(ms / stepMs)],
     ['bytes', ({ bytes }) => formatBytes(bytes)],
   ]);
@@ -84,4 +84,9 @@ export function amount(value: number): string {
   if (!Number.isFinite(value) || value === 0) return '';
   if (value >= 100 || Number.isInteger(value)) return value.toFixed(0);
   return value.toFixed(value >= 10 ? 1 : value >= 0.1 ? 2 : 3);
+}
+
+/** Writes a time with three digits: `26.1 µs`, `165 ms`. */
+function timeText(ms: number): string {
+  return ms > 0 && ms < 0.1 ? `${amount(ms * 1000)} µs` : formatMilliseconds(ms);
 }

@@ -1,7 +1,7 @@
 import { statistics, type Statistics } from '@shardwise/core';
 import { GraphPlaces, printing, subscribe, timePlans } from '@shardwise/core/extend';
 import type { RankMessage } from '../run-state/run-message.ts';
-import type { RankProfile, Roofline } from '../run-state/rank-profile.ts';
+import type { HostLoad, ProfileWait, RankProfile, Roofline } from '../run-state/rank-profile.ts';
 import { percent } from './advice.ts';
 import { ProgramModules } from './module-paths.ts';
 import { profileLines } from './profile-lines.ts';
@@ -13,6 +13,8 @@ export interface StepProfilerOptions {
   readonly rank: number;
   readonly plan: ProfilePlan;
   readonly roofline: Roofline;
+  /** Returns the load of the host, if it is known. */
+  readonly loadOf?: () => HostLoad | undefined;
   readonly send: (message: RankMessage) => void;
 }
 
@@ -83,7 +85,7 @@ export class StepProfiler {
     if (this.#cycles > 0 || rank !== 0) return;
     const found =
       this.#first === undefined
-        ? 'the script has reported no step; call context.report() for each'
+        ? 'the script has reported no step; call context.report(), or step() of profiler.profile(), in each'
         : `the script has reported steps ${this.#first} to ${this.#last}`;
     console.warn(`shardwise: nothing was profiled. It was to be ${plan.asked}, but ${found}`);
   }
@@ -119,14 +121,16 @@ export class StepProfiler {
   }
 
   #save({ rows, before, startMs, steps, dataMs, lastMs }: Recording): void {
-    const { rank, roofline, plan, send } = this.#options;
+    const { rank, roofline, plan, send, loadOf } = this.#options;
     const after = statistics();
-    const { betweenMs, computeMs, ...totals } = rows.totals;
+    const { betweenMs, computeMs, waitMs: planWaitMs, ...totals } = rows.totals;
+    // Ranks also wait outside of plans, as the stages of a pipeline do for each other.
+    const waitMs = Math.max(planWaitMs, after.communicationMs - before.communicationMs);
     const pathOf = this.#modules.paths();
     const stepMs = lastMs - startMs;
     const graphMs = after.graphMs - before.graphMs;
     const compileMs = after.compileMs - before.compileMs;
-    const known = computeMs + betweenMs + totals.waitMs + dataMs + graphMs + compileMs;
+    const known = computeMs + betweenMs + waitMs + dataMs + graphMs + compileMs;
     const profile: RankProfile = {
       kind: 'profile',
       rank,
@@ -137,14 +141,16 @@ export class StepProfiler {
       stepMs,
       computeMs,
       betweenMs,
+      waitMs,
       ...totals,
       dataMs,
       graphMs,
       compileMs,
       hostMs: Math.max(0, stepMs - known),
       roofline,
+      load: loadOf?.(),
       rows: rows.rows(pathOf),
-      waits: rows.waits(pathOf),
+      waits: [...rows.waits(pathOf), ...outsideOfPlans(waitMs - planWaitMs)],
     };
     send(profile);
     if (rank === 0) {
@@ -159,6 +165,12 @@ export class StepProfiler {
       ),
     );
   }
+}
+
+/** The waits of a rank that no message of a plan explains. A microsecond is only the reading of clocks. */
+function outsideOfPlans(ms: number): readonly ProfileWait[] {
+  if (ms < 0.001) return [];
+  return [{ op: 'messages of stages', module: '', phase: 'forward', count: 0, ms, bytes: 0 }];
 }
 
 /** Ends a step of a recording, and returns its figures. */

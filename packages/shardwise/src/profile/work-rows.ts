@@ -31,16 +31,20 @@ interface Wait {
   bytes: number;
 }
 
+/** The places of the nodes of a run, and their rows. */
+interface RunRows {
+  readonly places: readonly GraphPlace[];
+  readonly rows: (Row | undefined)[];
+}
+
 /** Adds up what the device of a rank does, by operation, module and phase. */
 export class WorkRows implements PlanListener {
   readonly #places: GraphPlaces;
   readonly #roofline: Roofline;
   readonly #rows = new Map<Module | undefined, Map<string, Row>>();
   readonly #waits: Wait[] = [];
-  /** The nodes of the run that is under way, with their places and rows. */
-  #nodes: readonly Node[] = [];
-  #ofRun: readonly GraphPlace[] = [];
-  #rowsOfRun: (Row | undefined)[] = [];
+  /** The runs by their nodes, because a device may tell its time after the next run has begun. */
+  readonly #runs = new WeakMap<readonly Node[], RunRows>();
   readonly totals = {
     computeMs: 0,
     productsMs: 0,
@@ -57,9 +61,8 @@ export class WorkRows implements PlanListener {
   }
 
   begin(nodes: readonly Node[]): void {
-    this.#nodes = nodes;
-    this.#ofRun = nodes.map((node) => this.#places.placeOf(node));
-    this.#rowsOfRun = nodes.map(() => undefined);
+    const places = nodes.map((node) => this.#places.placeOf(node));
+    this.#runs.set(nodes, { places, rows: nodes.map(() => undefined) });
   }
 
   computed(part: ProgramPart, nodes: readonly Node[], durationMs: number): void {
@@ -76,8 +79,10 @@ export class WorkRows implements PlanListener {
     const memoryMs = (1000 * part.bytes) / bytesPerSecond;
     // Operands that lie in a cache can be read faster than from memory.
     const roofMs = Math.min(Math.max(peakMs, memoryMs), durationMs);
+    const run = this.#runs.get(nodes);
+    if (run === undefined) return;
     for (const { node, share, flops, isFirst } of part.shares) {
-      const row = (this.#rowsOfRun[node] ??= this.#rowOf(node, nodes[node]));
+      const row = (run.rows[node] ??= this.#rowOf(run.places[node] ?? nowhere, nodes[node]));
       if (isFirst) row.count += 1;
       row.ms += share * durationMs;
       row.flops += flops;
@@ -94,8 +99,7 @@ export class WorkRows implements PlanListener {
 
   waited(node: Node | undefined, byteLength: number, durationMs: number): void {
     this.totals.waitMs += durationMs;
-    const index = node === undefined ? -1 : this.#nodes.indexOf(node);
-    const { modules, phase } = this.#ofRun[index] ?? nowhere;
+    const { modules, phase } = node === undefined ? nowhere : this.#places.placeOf(node);
     const module = modules.at(-1);
     const op = node?.op ?? 'transfer';
     let wait = this.#waits.find(
@@ -130,8 +134,7 @@ export class WorkRows implements PlanListener {
       .toSorted((a, b) => b.ms - a.ms);
   }
 
-  #rowOf(index: number, node: Node | undefined): Row {
-    const { modules, phase } = this.#ofRun[index] ?? nowhere;
+  #rowOf({ modules, phase }: GraphPlace, node: Node | undefined): Row {
     const module = modules.at(-1);
     const op = node?.op ?? 'others';
     const rows = this.#rows.get(module) ?? new Map<string, Row>();

@@ -12,6 +12,7 @@ import { diskFiles } from '../checkpoint/places/disk-files.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
+import { hostLoad } from '../profile/measure-host.ts';
 import { StepProfiler, type StepProfilerOptions } from '../profile/step-profiler.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
@@ -37,7 +38,8 @@ export function createRankContext(parts: RankParts): RankContext {
   const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
-  const profiler = parts.profile && new StepProfiler({ ...parts.profile, rank, send });
+  const profiler =
+    parts.profile && new StepProfiler({ ...parts.profile, rank, loadOf: hostLoad, send });
   const saver = new CheckpointSaver({
     directory: join(runDirectory, 'checkpoints'),
     group,

@@ -13,7 +13,7 @@ import {
 } from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
 import { type ProfileOptions, profilePlan } from '../profile/profile-options.ts';
-import { measureRoofline } from '../profile/roofline.ts';
+import { measureRoofline } from '../profile/measure-host.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';

@@ -40,6 +40,12 @@ export interface Roofline {
   readonly bytesPerSecond?: number | undefined;
 }
 
+/** How many threads of a host wanted to run over the last minute, and how many can. */
+export interface HostLoad {
+  readonly threads: number;
+  readonly cores: number;
+}
+
 /** Where the time of some steps of a rank went. Times are milliseconds of all steps together. */
 export interface RankProfile {
   readonly kind: 'profile';
@@ -68,8 +74,16 @@ export interface RankProfile {
   readonly tinyParts: number;
   readonly tinyMs: number;
   readonly roofline: Roofline;
+  /** Absent if the system does not say it. */
+  readonly load?: HostLoad | undefined;
   readonly rows: readonly ProfileRow[];
   readonly waits: readonly ProfileWait[];
+}
+
+/** A profile that prints as tables. */
+export interface StepProfile extends RankProfile {
+  /** The tables of what to do first, operations, modules and waits. */
+  toString(): string;
 }
 
 const amount = z.number().nonnegative();
@@ -98,6 +112,7 @@ export const rankProfile: z.ZodType<RankProfile> = z.object({
   tinyParts: count,
   tinyMs: amount,
   roofline: z.object({ f32: peak, half: peak, bytesPerSecond: peak }),
+  load: z.object({ threads: amount, cores: z.int().positive() }).optional(),
   rows: z
     .array(
       z.object({

@@ -137,7 +137,14 @@ export class GraphPlaces implements GraphObserver {
   }
 
   #passOf(id: number): Phase | undefined {
-    return this.#passes.find(({ after, to }) => id > after && id <= to)?.phase;
+    let phase: Phase | undefined;
+    // Passes are in the order of their last nodes, so only the latest ones can have a recent node.
+    for (let index = this.#passes.length - 1; index >= 0; index--) {
+      const pass = this.#passes[index];
+      if (pass === undefined || pass.to < id) break;
+      if (id > pass.after) phase = pass.phase;
+    }
+    return phase;
   }
 
   #phaseOf(node: Node): Phase {

@@ -32,6 +32,16 @@ export interface ProgramPart {
 /** The ops that make no values of their own, or values that each reader makes for itself. */
 const views: ReadonlySet<Op> = new Set(['constant', 'expand', 'iota', 'reshape']);
 
+/** What is done for a node, or in a part. */
+interface Work {
+  readonly flops: number;
+  readonly elements: number;
+}
+
+/** In the time of one byte, a device can compute about this many operations. It decides how a program is divided. */
+const FLOPS_PER_BYTE = 32;
+const BYTES_PER_ELEMENT = 8;
+
 type ComputeStep = Extract<PlanStep, { kind: 'compute' }>;
 
 /** Says what the parts of a plan's programs compute. Numbers are value ids, except where it says otherwise. */
@@ -83,7 +93,23 @@ export class PlanLayout {
     const computed = listed.map((values) => this.#withAbsorbed(values, open));
     const reads = computed.map((values) => this.#readsOf(values));
     const kept = new Set([...reads.flatMap((ids) => [...ids]), ...step.outputs, ...this.#updates]);
-    return computed.map((values, index) => this.#partOf(values, reads[index] ?? [], kept, nodes));
+    return computed.map((values, index) =>
+      this.#partOf(values, reads[index] ?? [], kept, nodes, (work, all) => {
+        // Beside a product, loops over its result cost next to nothing.
+        return all.flops > 0 ? work.flops / all.flops : work.elements / all.elements;
+      }),
+    );
+  }
+
+  /** A whole program as one part, of a device that does not say how it divides programs. `nodes` are as in `partsOf`. */
+  wholeOf(step: ComputeStep, nodes: readonly Node[]): readonly ProgramPart[] {
+    const reads = this.#readsOf(step.values);
+    const kept = new Set([...step.outputs, ...this.#updates]);
+    const timeOf = ({ flops, elements }: Work): number =>
+      flops / FLOPS_PER_BYTE + BYTES_PER_ELEMENT * elements;
+    return [
+      this.#partOf(step.values, reads, kept, nodes, (work, all) => timeOf(work) / timeOf(all)),
+    ];
   }
 
   /**
@@ -103,6 +129,7 @@ export class PlanLayout {
     reads: Iterable<number>,
     kept: ReadonlySet<number>,
     nodes: readonly Node[],
+    shareOf: (work: Work, all: Work) => number,
   ): ProgramPart {
     const written = values.filter((id) => kept.has(id));
     const bytes = [...reads, ...written].reduce((sum, id) => sum + this.#bytesOf(id), 0);
@@ -117,23 +144,21 @@ export class PlanLayout {
         elements: sumOf(own.map((id) => this.#elementsOf(id))),
       };
     });
-    const flops = sumOf(amounts.map((each) => each.flops));
-    const elements = sumOf(amounts.map((each) => each.elements));
+    const all = {
+      flops: sumOf(amounts.map(({ flops }) => flops)),
+      elements: sumOf(amounts.map(({ elements }) => elements)),
+    };
+    const isNothing = all.flops === 0 && all.elements === 0;
     return {
-      flops,
-      halfFlops: sumOf(amounts.map((each) => each.halfFlops)),
+      flops: all.flops,
+      halfFlops: sumOf(amounts.map(({ halfFlops }) => halfFlops)),
       bytes,
-      shares: amounts.map((each) => {
-        const isFirst = !this.#seen.has(each.node);
-        this.#seen.add(each.node);
-        // Beside a product, loops over its result cost next to nothing.
-        const share =
-          flops > 0
-            ? each.flops / flops
-            : elements > 0
-              ? each.elements / elements
-              : 1 / amounts.length;
-        return { node: each.node, share, flops: each.flops, halfFlops: each.halfFlops, isFirst };
+      shares: amounts.map((work) => {
+        const { node, flops, halfFlops } = work;
+        const isFirst = !this.#seen.has(node);
+        this.#seen.add(node);
+        const share = isNothing ? 1 / amounts.length : shareOf(work, all);
+        return { node, share, flops, halfFlops, isFirst };
       }),
     };
   }

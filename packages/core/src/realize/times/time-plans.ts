@@ -116,6 +116,13 @@ class TimedRun {
   #timedProgram(step: ComputeStep, index: number): Executable {
     const { executable } = step;
     const { temporaries } = executable;
+    const { programs, layout } = this.#known;
+    const { computed } = this.#nodes;
+    const whole = (): readonly ProgramPart[] => {
+      const parts = programs.get(index) ?? layout.wholeOf(step, computed);
+      programs.set(index, parts);
+      return parts;
+    };
     return {
       ...(temporaries && { temporaries }),
       run: async (inputs, outputs, options) => {
@@ -124,42 +131,37 @@ class TimedRun {
         const told: (readonly number[])[] = [];
         const times: number[] = [];
         const onComputed = options?.onComputed;
+        // The device may say its time when the graph is gone.
+        const onDevice = onComputed === undefined ? null : whole();
         await executable.run(inputs, outputs, {
           ...options,
           onPart: (instructions, durationMs) => {
             told.push(instructions);
             times.push(durationMs);
           },
-          ...(onComputed !== undefined && {
+          ...(onDevice !== null && {
             onComputed: (durationMs: number) => {
-              onComputed(durationMs);
-              this.#tell(step, index, [[...step.values.keys()]], [durationMs]);
+              onComputed?.(durationMs);
+              this.#tell(onDevice, [durationMs], durationMs);
             },
           }),
         });
         this.#endedMs = performance.now();
+        if (onDevice !== null) return;
         const totalMs = this.#endedMs - startMs;
-        if (told.length > 0) this.#tell(step, index, told, times, totalMs);
-        else if (onComputed === undefined)
-          this.#tell(step, index, [[...step.values.keys()]], [totalMs], totalMs);
+        if (told.length === 0) return this.#tell(whole(), [totalMs], totalMs);
+        const before = programs.get(index);
+        const parts =
+          before?.length === told.length ? before : layout.partsOf(step, told, computed);
+        programs.set(index, parts);
+        this.#tell(parts, times, totalMs);
       },
       dispose: () => executable.dispose(),
     };
   }
 
-  /** Tells of the parts of a program. `totalMs` is the time of all of it, if it is more than that of the parts. */
-  #tell(
-    step: ComputeStep,
-    index: number,
-    told: readonly (readonly number[])[],
-    times: readonly number[],
-    totalMs = 0,
-  ): void {
-    const { programs, layout } = this.#known;
-    const before = programs.get(index);
-    const parts =
-      before?.length === told.length ? before : layout.partsOf(step, told, this.#nodes.computed);
-    programs.set(index, parts);
+  /** Tells of the parts of a program with their times. `totalMs` is the time of all of it. */
+  #tell(parts: readonly ProgramPart[], times: readonly number[], totalMs: number): void {
     let restMs = totalMs;
     for (const [at, part] of parts.entries()) {
       const durationMs = times[at] ?? 0;

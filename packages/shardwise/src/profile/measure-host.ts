@@ -1,6 +1,7 @@
+import { availableParallelism, loadavg } from 'node:os';
 import { registerPeak } from '@shardwise/backend-cpu';
 import type { Backend } from '@shardwise/core/extend';
-import type { Roofline } from '../run-state/rank-profile.ts';
+import type { HostLoad, Roofline } from '../run-state/rank-profile.ts';
 
 /** More than the caches of a processor keep. */
 const COPIED_BYTES = 64 * 1024 * 1024;
@@ -18,6 +19,12 @@ export async function measureRoofline(device: Backend): Promise<Roofline> {
     half: half && half.gigaflops * 1e9,
     bytesPerSecond: copyBandwidth(),
   };
+}
+
+/** Returns the load of this host. Windows does not say it. */
+export function hostLoad(): HostLoad | undefined {
+  const [threads = 0] = loadavg();
+  return threads === 0 ? undefined : { threads, cores: availableParallelism() };
 }
 
 /** The bytes per second that one core reads and writes as it copies memory. */
