@@ -1,5 +1,6 @@
 // Plain JavaScript has no type checker. A call with a wrong argument or one too many must throw an error.
 import * as sw from '@shardwise/core';
+import { distributeTensor, layoutOf } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import * as takes from './support/wrong-arguments.ts';
@@ -133,6 +134,9 @@ const methods = new Map<string, readonly Argument[]>(
   }),
 );
 
+const whole = layoutOf([null, null]);
+const distributed = (): sw.Tensor => distributeTensor(x(), whole);
+
 /** Methods of tensors other than a matrix of floats. */
 const special = new Map<string, readonly [of: () => sw.Tensor, ...takes: Argument[]]>(
   Object.entries({
@@ -153,6 +157,9 @@ const special = new Map<string, readonly [of: () => sw.Tensor, ...takes: Argumen
     ],
     backward: [() => x().requiresGrad_().mul(2), optional(float)],
     item: [() => sw.ones([])],
+    toLocal: [distributed],
+    fullTensor: [distributed],
+    redistribute: [distributed, { given: whole, wrong: [{}, 'tp', ['tp', null]] }],
   }),
 );
 /** Methods for authors of strategies, which type checks cover, and methods that take any number of items. */

@@ -64,6 +64,46 @@ export {
 export { planChunks } from './layout/plan-chunks.ts';
 export { takeChunks } from './layout/take-chunks.ts';
 
+// Tensors that lie on several ranks, and their way from one layout into another.
+export {
+  activationRule,
+  type ActivationLayout,
+  type ActivationSharding,
+  type AxisLayout,
+  axisLayoutOf,
+  type DimSharding,
+  formatAxisLayout,
+  isSharding,
+  layoutOver,
+  sameAxisLayout,
+  shard,
+  type Sharding,
+  unsummedRule,
+} from './distributed/axis-layout.ts';
+export { axisSize, firstPlace } from './distributed/axis-size.ts';
+export { checkLayout } from './distributed/check-layout.ts';
+export { type CollectiveCounts, countCollectives } from './distributed/count-collectives.ts';
+export { distributeTensor, fromLocal } from './distributed/distribute-tensor.ts';
+export {
+  asVarying,
+  fromParts,
+  padTo,
+  partOf,
+  type Place,
+  toParts,
+} from './distributed/equal-parts.ts';
+export { layoutOf } from './distributed/layout-of.ts';
+export { collectivesOfMove, moveOver } from './distributed/moves.ts';
+export { paddedShape, partShape } from './distributed/part-shapes.ts';
+export { planRedistribution } from './distributed/plan-redistribution.ts';
+export { redistribute, redistributeOver, shardOf, unshard } from './distributed/redistribute.ts';
+export {
+  formatRedistribution,
+  type RedistributionMove,
+  type RedistributionPlan,
+  type RedistributionStep,
+} from './distributed/redistribution.ts';
+
 // Gradients, and the building of the graph.
 export { autocast } from './graph/autocast.ts';
 export { isCollectiveOp } from './graph/op-facts.ts';

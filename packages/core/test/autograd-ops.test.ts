@@ -355,6 +355,7 @@ const cases = {
 /** Ops that other tests cover. Collectives need ranks, transfers need a plan, and the rest never reach a program. */
 const elsewhere = {
   input: true,
+  distributed: true,
   detach: true,
   ownGradient: true,
   assign: true,

@@ -53,7 +53,9 @@ const owed = [heads, heads, heads, heads, perQuery, perQuery];
 
 /** The ops that compute, and what each does to partial sums. All of them treat the other types alike. */
 const rows: {
-  readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign' | 'fillRows'>]: Row<K>;
+  readonly [
+    K in Exclude<Op, CollectiveOp | 'input' | 'distributed' | 'assign' | 'fillRows'>
+  ]: Row<K>;
 } = {
   constant: { params: { value: 1, shape: [2], dtype: 'f32' }, inputs: [], partial: [] },
   iota: { params: { dim: 0, shape: [2] }, inputs: [], partial: [] },

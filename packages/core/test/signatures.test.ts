@@ -207,6 +207,7 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
     { source: 0, name: 'a', bucket: 1 },
   ],
   input: none,
+  distributed: none,
   detach: none,
   takeRows: none,
   fillRows: [{ rows: 3 }, { rows: 4 }],

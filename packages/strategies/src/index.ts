@@ -17,14 +17,8 @@ export type {
   PowerSgdOptions,
   PowerSgdStateDict,
 } from './distributed-data-parallel/power-sgd-state.ts';
-export { countCollectives, type CollectiveCounts } from './distributed-tensor/count-collectives.ts';
-export { distributeTensor, fromLocal } from './distributed-tensor/distribute-tensor.ts';
-export {
-  DistributedTensor,
-  type DistributedCrossEntropyOptions,
-  type DistributedOperand,
-  type DistributedReduceOptions,
-} from './distributed-tensor/distributed-tensor.ts';
+export { countCollectives, type CollectiveCounts } from '@shardwise/core/extend';
+export { distributeTensor, fromLocal } from '@shardwise/core/extend';
 export {
   gatherForMetrics,
   type GatherForMetricsOptions,
@@ -34,20 +28,13 @@ export {
   type RedistributionMove,
   type RedistributionPlan,
   type RedistributionStep,
-} from './layout/redistribution.ts';
-export { layoutOf } from './layout/layout-of.ts';
-export type { BinaryOp, OpCall, UnaryOp } from './distributed-tensor/op-call.ts';
-export { planRedistribution } from './layout/plan-redistribution.ts';
-export {
-  propagateLayouts,
-  type PlacedShape,
-  type Propagation,
-} from './distributed-tensor/propagate-layouts.ts';
-export type { Placed } from './distributed-tensor/run-op.ts';
+} from '@shardwise/core/extend';
+export { layoutOf } from '@shardwise/core/extend';
+export { planRedistribution } from '@shardwise/core/extend';
 export {
   visualizeSharding,
   type VisualizeOptions,
-} from './distributed-tensor/visualize-sharding.ts';
+} from './visualize-sharding/visualize-sharding.ts';
 export { fsdp, type FullyShardedDataParallelOptions } from './sharded/fsdp.ts';
 export type { StrategyWithLoss } from './plan/strategy.ts';
 export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
@@ -162,8 +149,8 @@ export { activationCollectives } from './tensor-parallel/activation-collectives.
 export { forEachTensor, mapTensors } from './modules/map-tensors.ts';
 export { wrapMethod } from './tensor-parallel/wrap-method.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
-export { collectivesOfMove, moveOver } from './layout/moves.ts';
-export { redistribute, redistributeOver } from './layout/redistribute.ts';
+export { collectivesOfMove, moveOver } from '@shardwise/core/extend';
+export { redistribute, redistributeOver } from '@shardwise/core/extend';
 export type { AdaptedProduct, SharedProduct } from './tensor-parallel/adapted-product.ts';
 export {
   colwiseParallel,
@@ -188,7 +175,7 @@ export {
   type DimSharding,
   shard,
   type Sharding,
-} from './layout/axis-layout.ts';
+} from '@shardwise/core/extend';
 export {
   prepareModuleInput,
   prepareModuleOutput,

@@ -26,6 +26,8 @@ export function testDistributedOps(size: number): void {
     for (const rank of z.array(outcomes).parse(results)) {
       const accepted = rank.filter(({ refused }) => !refused);
       expect(accepted.length).toBeGreaterThan(rank.length * 0.75);
+      const names = (of: typeof rank) => new Set(of.map(({ name }) => name.split(':')[0]));
+      expect(names(accepted)).toEqual(names(rank));
       for (const { name, valueError, gradientError } of accepted) {
         expect(valueError, name).toBeLessThan(1e-5);
         expect(gradientError, `gradients of ${name}`).toBeLessThan(1e-5);

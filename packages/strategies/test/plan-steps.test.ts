@@ -193,12 +193,12 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
   'parts in chunks that no step makes': [
     zero({ stage: 1 }),
     laidOut(({ optimizer }) => ({ optimizer: { ...optimizer, chunkSizes: { dp: 3 } } })),
-    "parts of a tensor as shard(flat: dp by 3) over the axis 'dp': chunks of 3. Shard it in chunks of ceil(size / ranks)",
+    "parts of a tensor as shard(flat: dp by 3) over the axis 'dp': chunks of 3. Leave chunkSizes out",
   ],
   'parts of parameters that are updated as wholes': [
     ddp(),
     laidOut(({ shape }) => ({ parameter: { ...replicated(shape), flat: ['dp'] } })),
-    "whose ranks of 'dp' have flat of '0.weight', invariant of its gradient, and update invariant: states that are divided in ways that do not fit each other. Divide gradients only if updates are divided, parameters only if gradients are, and all in the same way",
+    "whose ranks of 'dp' have flat of '0.weight', invariant of its gradient, and update invariant: states that do not fit each other. Divide gradients only where updates are, and parameters only where gradients are",
   ],
   'whole gradients of parts': [
     fsdp(),
@@ -213,7 +213,7 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
   'a layer of whose parts others are updated': [
     layers,
     laidOut(({ shape }) => ({ optimizer: replicated(shape) })),
-    "whose ranks of 'tp' have shard(0) of '0.weight', shard(0) of its gradient, and update invariant: states that are divided in ways that do not fit each other",
+    "whose ranks of 'tp' have shard(0) of '0.weight', shard(0) of its gradient, and update invariant: states that do not fit each other",
   ],
   'a page of a parameter that all ranks keep whole': [
     ddp(),

@@ -87,13 +87,13 @@ export const topicsOfRanks: readonly Section[] = [
         'distributed-tensor',
         'Distributed tensors',
         'Tensors that lie on several ranks, and operations on them.',
-        /\/distributed-tensor\//,
+        /core\/[\w/]*distributed\/(distribute-tensor|count-collectives)\./,
       ),
       topic(
         'redistribution',
         'Layouts and redistribution',
         'How tensors lie on a mesh, and how they get into another layout.',
-        /strategies\/[\w/]*layout\/|layout\/layout\./,
+        /core\/[\w/]*distributed\/|visualize-sharding\/|layout\/layout\./,
       ),
       topic(
         'memory',

@@ -37,7 +37,7 @@ function matrix(seed: number, height: number, width: number): Tensor {
 }
 
 /** Returns this rank's part of a tensor. Chunks have the sizes of torch.chunk. */
-async function partOf(name: string, tensor: dist.layout.DistributedTensor): Promise<LayerPart> {
+async function partOf(name: string, tensor: Tensor): Promise<LayerPart> {
   const [height = 0, width = 0] = tensor.shape;
   const range = (dim: number, size: number): readonly [number, number] => {
     if ((tensor.layout.dims[dim] ?? []).length === 0) return [0, size];
@@ -55,7 +55,7 @@ async function partOf(name: string, tensor: dist.layout.DistributedTensor): Prom
 }
 
 /** Waits for the page, computes, sends the results to the page, and returns them. */
-async function perform<Results extends Readonly<Record<string, dist.layout.DistributedTensor>>>(
+async function perform<Results extends Readonly<Record<string, Tensor>>>(
   compute: () => Results,
   difference?: (results: Results) => Promise<number>,
 ): Promise<Results> {
@@ -77,16 +77,13 @@ async function perform<Results extends Readonly<Record<string, dist.layout.Distr
 }
 
 /** Returns a weight of which this rank has its part. Its gradient has the same layout. */
-async function weight(
-  values: Tensor,
-  layout: dist.layout.Layout,
-): Promise<dist.layout.DistributedTensor> {
+async function weight(values: Tensor, layout: dist.layout.Layout): Promise<Tensor> {
   const part = dist.layout.distributeTensor(values, layout).toLocal();
   const leaf = fromData(Float32Array.from(await part.data(), Number), part.shape, 'f32');
   return dist.layout.fromLocal(leaf.requiresGrad_(), layout, values.shape);
 }
 
-function gradientOf(tensor: dist.layout.DistributedTensor): dist.layout.DistributedTensor {
+function gradientOf(tensor: Tensor): Tensor {
   const { grad } = tensor.toLocal();
   if (grad === null) throw new TypeError('backward has left no gradient');
   return dist.layout.fromLocal(grad, tensor.layout, tensor.shape);

@@ -224,6 +224,7 @@ function rowSums(x: Node): Node {
 
 const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   input: noGradient,
+  distributed: noGradient,
   detach: noGradient,
   takeRows: (node, gy) => [
     createNode('fillRows', { rows: sizeAt(inputAt(node, 0).shape, 0) }, [gy]),

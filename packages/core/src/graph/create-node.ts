@@ -22,7 +22,7 @@ export function createNode<K extends Op>(
   given: readonly Node[],
   axisTypes?: AxisTypes | null,
   like: Node | null = null,
-): Node<K> {
+): Node {
   const inputs = autocastInputs(op, given);
   const { shape, dtype } = infer[op](params, inputs);
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
@@ -35,6 +35,8 @@ export function createNode<K extends Op>(
   // Loops by index make no iterators, of which a step would make some thousands.
   for (let index = 0; index < inputs.length; index++) {
     const input = inputs[index]!;
+    const { distributed } = input;
+    if (distributed !== null) return distributed.apply(op, params, inputs, { shape, dtype });
     if (inGradient) {
       requiresGrad ||= input.requiresGrad;
       ofGradient ||= input.ofGradient;

@@ -53,11 +53,15 @@ function concatShape(params: OpParams['concat'], inputs: readonly ValueType[]): 
 
 const same = (_: unknown, inputs: readonly ValueType[]): ValueType => first(inputs);
 
+/** Inputs and distributed nodes are made with their types. */
+const notInferred = (): never => {
+  throw new TypeError('a leaf');
+};
+
 /** Infers the shape and dtype of each op's result. Throws ShapeError or DTypeError. */
 export const infer: { readonly [K in Op]: Infer<K> } = {
-  input: () => {
-    throw new TypeError('an input is made by inputNode');
-  },
+  input: notInferred,
+  distributed: notInferred,
   detach: same,
   ownGradient: same,
   assign: (_, inputs) => {

@@ -1,5 +1,6 @@
 import { kindOf } from '../base/dtype-kind.ts';
-import type { AxisType } from '../spec/op.ts';
+import type { DType } from '../spec/dtype.ts';
+import type { AxisType, Op, OpParams } from '../spec/op.ts';
 import { type NewNode, partialFault, storedFault, tornFault } from './axis-faults.ts';
 import { type AxisMix, AxisTypes, type KnownAxisType, uniform, unset } from './axis-types.ts';
 import type { Node } from './node.ts';
@@ -47,7 +48,7 @@ function partialOn(node: NewNode, mix: AxisMix, axis: string): AxisType {
 /** Whether the op of each rank's term is a term of the op of the sum. */
 function keepsSums(node: NewNode, axis: string): boolean {
   const { linearIn } = opFacts[node.op];
-  if (!isLinearHere(node)) return false;
+  if (!isLinear(node.op, node.params, node.dtype)) return false;
   const groups = linearIn === 'all' ? [[...node.inputs.keys()]] : linearIn;
   return groups.some((group) =>
     node.inputs.every((input, index) =>
@@ -56,8 +57,11 @@ function keepsSums(node: NewNode, axis: string): boolean {
   );
 }
 
-/** Whether an op is linear with these parameters. An op that rounds to integers is not, nor is a pad with non-zeros. */
-function isLinearHere({ op, params, dtype }: NewNode): boolean {
+/**
+ * Whether an op is linear, with these parameters, in the inputs that `opFacts` says. An op that rounds to integers is
+ * not, nor is a pad with non-zeros.
+ */
+export function isLinear(op: Op, params: OpParams[Op], dtype: DType): boolean {
   if (op === 'cast' || op === 'div') return kindOf(dtype) === 'float';
   return op !== 'pad' || !('value' in params) || params.value === 0;
 }

@@ -1,4 +1,5 @@
-import type { DType, Shape } from '../spec/dtype.ts';
+import type { DType, Shape, ValueType } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import type { CallIdentity } from '../spec/process-group.ts';
 import type { AxisTypes } from './axis-types.ts';
@@ -63,6 +64,34 @@ export type OwnGradient = (
   output: Node,
 ) => readonly (Node | null)[];
 
+/** The parts on the ranks of the mesh of a tensor for which a `distributed` node stands. */
+export interface DistributedValue {
+  readonly layout: Layout;
+  /** This rank's part, or its term of the sum. */
+  readonly local: Node;
+  /** The node that has the values of the whole: this rank's part if every rank has all of it, or else null. */
+  readonly whole: Node | null;
+  /**
+   * Makes the node of an op, of whose inputs at least one is distributed: redistributes the inputs, and applies the op
+   * to the parts. `result` is the type of the whole result.
+   */
+  apply(op: Op, params: OpParams[Op], inputs: readonly Node[], result: ValueType): Node;
+  /** The same values in another layout, moved by the cheapest collectives. */
+  redistribute(layout: Layout): Node;
+  /** The node that stands for the whole of a tensor in this layout, of which `part` is this rank's. */
+  like(part: Node): Node;
+  /** The node that stands for the whole gradient of this tensor, of which `part` is this rank's. */
+  gradientOf(part: Node): Node;
+  /** This rank's part of a gradient of this tensor, in the layout of `gradientOf`. */
+  gradientPart(gradient: Node): Node;
+  /** The layout, and this rank's part like any tensor. */
+  describe(form: 'lines' | 'line'): string;
+  /** A hook of this rank's part of the gradient, from one of the whole. */
+  hookOf(change: (gradient: Node) => Node): (part: Node) => Node;
+  /** Gives the tensor its own gradient, in terms of the whole tensors. `inputs` are those of its `ownGradient` node. */
+  useOwnGradient(rule: OwnGradient, inputs: readonly Node[]): void;
+}
+
 /**
  * One value of the lazy graph. What it computes never changes. `value` is set when it is realized.
  * Ids ascend in program order, so sorting by id is a topological sort that is the same on all ranks.
@@ -120,6 +149,8 @@ export class Node<K extends Op = Op> {
   gradientHooks: Set<(gradient: Node) => Node> | null = null;
   /** The rule by which an `ownGradient` node makes the gradients of its inputs other than the first. */
   ownGradient: OwnGradient | null = null;
+  /** The parts of a tensor that lies on several ranks. Null for a value of this rank alone. */
+  distributed: DistributedValue | null = null;
   /** Scratch data of graph walks. If `mark` is the number of a walk, `slot` belongs to that walk. */
   mark = 0;
   slot = 0;
@@ -145,6 +176,11 @@ export class Node<K extends Op = Op> {
     this.dtype = dtype;
     this.requiresGrad = requiresGrad;
   }
+}
+
+/** The node that a run computes: this rank's part of a distributed tensor, or else the node itself. */
+export function localOf(node: Node): Node {
+  return node.distributed?.local ?? node;
 }
 
 /** Narrows a node by its op. */

@@ -171,6 +171,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   refresh: { ...transfer, worksInPlace: true, linearIn: [] },
 
   input: { ...graph, memory: 'none' },
+  distributed: { ...graph, memory: 'none' },
   detach: { ...graph, memory: 'input', linearIn: 'all' },
   ownGradient: { ...graph, memory: 'input' },
   takeRows: { ...graph, dtypes: 'any', linearIn: [[0]] },

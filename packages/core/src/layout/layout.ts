@@ -22,28 +22,24 @@ export function axesOfLayout(layout: Layout): readonly string[] {
 export function unsharded(layout: Layout, axes: readonly string[]): Layout {
   const kept = (list: readonly string[]): readonly string[] =>
     list.filter((axis) => !axes.includes(axis));
-  const { flat, ...rest } = layout;
-  const own = { ...rest, dims: layout.dims.map(kept) };
-  return flat === undefined ? own : { ...own, flat: kept(flat) };
+  const { dims, flat } = layout;
+  return { ...layout, dims: dims.map(kept), ...(flat && { flat: kept(flat) }) };
 }
 
 /** The layout of a tensor to which `outer` is applied first, and then `inner` to what each rank has. */
 export function joinLayouts(outer: Layout, inner: Layout): Layout {
   const count = Math.max(outer.dims.length, inner.dims.length);
-  const joined = (key: 'flat' | 'replicate' | 'varying'): readonly string[] => [
-    ...(outer[key] ?? []),
-    ...(inner[key] ?? []),
-  ];
+  const joined = (key: 'flat' | 'partial' | 'replicate' | 'varying'): readonly string[] =>
+    [outer, inner].flatMap((layout) => layout[key] ?? []);
   const [flat, replicate, varying] = [joined('flat'), joined('replicate'), joined('varying')];
   const sections = { ...outer.sections, ...inner.sections };
   const chunkSizes = { ...outer.chunkSizes, ...inner.chunkSizes };
   const only = outer.only ?? inner.only;
   return {
-    dims: Array.from({ length: count }, (_, dim) => [
-      ...(outer.dims[dim] ?? []),
-      ...(inner.dims[dim] ?? []),
-    ]),
-    partial: [...outer.partial, ...inner.partial],
+    dims: Array.from({ length: count }, (_, dim) =>
+      [outer, inner].flatMap(({ dims }) => dims[dim] ?? []),
+    ),
+    partial: joined('partial'),
     ...(Object.keys(sections).length === 0 ? {} : { sections }),
     ...(Object.keys(chunkSizes).length === 0 ? {} : { chunkSizes }),
     ...(flat.length === 0 ? {} : { flat }),

@@ -25,6 +25,7 @@ export function describeTensor(
   isComputing: boolean,
 ): string {
   const { node, dtype, shape, shardedOver, requiresGrad } = tensor;
+  if (node.distributed !== null) return node.distributed.describe(form);
   const part =
     shardedOver.length === 0
       ? ''

@@ -337,6 +337,8 @@ export interface TransferParams {
 export interface GraphParams {
   /** A value that exists already: host data or a device buffer. */
   input: None;
+  /** A tensor of which each rank has a part, or a term of a sum (`Node.distributed`). It stands for the whole. */
+  distributed: None;
   /** The same value, without a gradient. Shape: N -> N. */
   detach: None;
   /**

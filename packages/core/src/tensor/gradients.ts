@@ -4,7 +4,7 @@ import { constantLike } from '../graph/build/leaf.ts';
 import { mul } from '../graph/build/elementwise.ts';
 import { allDims, sum } from '../graph/build/reduce.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
-import { none, type Node } from '../graph/node.ts';
+import { type DistributedValue, localOf, none, type Node } from '../graph/node.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
 import { elementCount, formatShape, sameShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';
@@ -56,10 +56,11 @@ export function grad(
   requireTensors('grad by inputs', Object.fromEntries(inputs.entries()));
   const { gradOutputs, createGraph = false, allowUnused = false } = options;
   const seeded = list.map((output, i) => seededBy('grad', output.node, gradOutputs?.[i]?.node));
-  const nodes = inputs.map(({ node }) => node);
+  const nodes = inputs.map(({ node }) => localOf(node));
   const found = withoutValues(() => gradientsBy(seeded, nodes, createGraph));
   return found.map((gradient, i) => {
-    if (gradient !== null) return gradientTensor(gradient, createGraph);
+    const whole = inputs[i]?.node.distributed;
+    if (gradient !== null) return gradientTensor(gradient, createGraph, whole);
     if (allowUnused) return null;
     throw unused(i, nodes[i]?.shape ?? []);
   });
@@ -130,17 +131,34 @@ export function jvp(
   return { output, tangent: new Tensor(tangent) };
 }
 
+/** The part of this rank, if the output is distributed. */
+function localSeed(output: Node, gradient: Node): Seeded {
+  const { distributed } = output;
+  if (distributed === null) return { output, gradient };
+  return { output: distributed.local, gradient: distributed.gradientPart(gradient) };
+}
+
 /** Returns a node with the same value, from which a new graph begins: gradients stop at it. */
 function variableOf(node: Node): Node {
+  if (node.distributed !== null) {
+    throw new TensorStateError(
+      {
+        asked: `vjp() or jvp() by a distributed tensor of shape ${formatShape(node.shape)}`,
+        found: 'derivatives by the whole, of which each rank has a part',
+        todo: 'Use autograd.grad(), or have the function make the tensor distributed',
+      },
+      { shape: node.shape },
+    );
+  }
   const variable = noGrad(() => createNode('detach', none, [node]));
   variable.requiresGrad = true;
   return variable;
 }
 
-function gradientTensor(node: Node, createGraph: boolean): Tensor {
+function gradientTensor(node: Node, createGraph: boolean, whole?: DistributedValue | null): Tensor {
   // The mark makes a later backward() through this gradient an error.
   if (!createGraph) node.ofGradient = true;
-  return new Tensor(node);
+  return new Tensor(whole?.gradientOf(node) ?? node);
 }
 
 /**
@@ -149,10 +167,10 @@ function gradientTensor(node: Node, createGraph: boolean): Tensor {
  */
 function seededBy(op: string, output: Node, gradient: Node | undefined): Seeded {
   if (gradient !== undefined) {
-    if (sameShape(gradient.shape, output.shape)) return { output, gradient };
+    if (sameShape(gradient.shape, output.shape)) return localSeed(output, gradient);
     throw otherShape(op, 'the gradient of an output', gradient.shape, output.shape);
   }
-  if (elementCount(output.shape) === 1) return { output, gradient: constantLike(output, 1) };
+  if (elementCount(output.shape) === 1) return localSeed(output, constantLike(output, 1));
   throw new ShapeError(
     {
       asked: `${op} of an output of shape ${formatShape(output.shape)}`,

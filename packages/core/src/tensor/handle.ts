@@ -9,7 +9,7 @@ import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { article } from '../graph/infer-checks.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
-import { isOp, none, type Node } from '../graph/node.ts';
+import { isOp, localOf, none, type Node } from '../graph/node.ts';
 import { unknownFault } from '../graph/row-counts.ts';
 import { hostBytes } from '../graph/ownership.ts';
 import { brandMember } from '../member-brand.ts';
@@ -126,6 +126,8 @@ export class TensorHandle {
 
   /** How this tensor lies on the mesh: which part it is of the tensor that the ranks hold together. */
   get layout(): Layout {
+    const { distributed } = this.contents;
+    if (distributed !== null) return distributed.layout;
     const { varyingOver } = this;
     const whole = replicated(this.wholeShape);
     return varyingOver.length === 0 ? whole : { ...whole, varying: varyingOver };
@@ -284,14 +286,15 @@ export class TensorHandle {
 
   /** Implements registerHook of Tensor. */
   addGradientHook(change: (gradient: Node) => Node): () => void {
-    const { node } = this;
+    const node = localOf(this.node);
     if (!node.requiresGrad) throw this.#notTrained('to hook the gradient');
     // A leaf and the node of its pending update share one set of hooks.
     const leaf = node.op === 'assign' ? leafOf(node) : node;
     const hooks = (leaf.gradientHooks ??= new Set());
     node.gradientHooks = hooks;
-    hooks.add(change);
-    return () => hooks.delete(change);
+    const hook = this.node.distributed?.hookOf(change) ?? change;
+    hooks.add(hook);
+    return () => hooks.delete(hook);
   }
 
   #notTrained(asked: string): TensorStateError {
@@ -318,9 +321,10 @@ export class TensorHandle {
    * have different layers.
    */
   backward(gradient?: TensorHandle): void {
-    const root = this.node;
-    checkBackward(root, gradient?.shape);
-    this.#walkBackward(root, gradient?.node ?? null);
+    checkBackward(this.node, gradient?.shape);
+    const root = localOf(this.node);
+    const from = gradient?.node ?? null;
+    this.#walkBackward(root, from && (this.node.distributed?.gradientPart(from) ?? from));
     if (root.value === null) addPending(root);
     if (isPiledUp()) currentSession().flush();
   }
@@ -404,7 +408,8 @@ export class TensorHandle {
    * read after it.
    */
   retain(): this {
-    if (this.#node.value === null) addPending(this.#node);
+    const node = localOf(this.#node);
+    if (node.value === null) addPending(node);
     return this;
   }
 
@@ -420,17 +425,18 @@ export class TensorHandle {
 
   /** Computes the tensor and everything that is pending, and keeps the tensor on the device. */
   async realize(): Promise<this> {
-    if (this.node.rowCount !== null) {
-      throw unknownFault('realize', [this.node], 'what is kept has a size that is known');
+    const node = localOf(this.node);
+    if (node.rowCount !== null) {
+      throw unknownFault('realize', [node], 'what is kept has a size that is known');
     }
-    await currentSession().realize([this.node]);
+    await currentSession().realize([node]);
     return this;
   }
 
   /** The elements, row by row. f16 and bf16 are raw bits. Computes the tensor if necessary. */
   data(): Promise<HostData> {
     return this.#toAwait(async () => {
-      const { node } = this;
+      const node = this.node.distributed?.whole ?? this.node;
       if (node.rowCount !== null) return dataOfRows(node, node.rowCount);
       const bytes =
         node.value?.kind === 'host' ? hostBytes(node.value) : await currentSession().fetch(node);
@@ -488,7 +494,8 @@ export class TensorHandle {
 
   /** Frees the device memory at once instead of at garbage collection. */
   dispose(): void {
-    if (this.#node.value !== null) freeWhenIssued(this.#node, 'dispose()');
+    const node = localOf(this.#node);
+    if (node.value !== null) freeWhenIssued(node, 'dispose()');
   }
 
   [Symbol.dispose](): void {

@@ -13,7 +13,8 @@ export function withOwnGradient(
 ): Node {
   if (!isGradEnabled() || !inputs.some(({ requiresGrad }) => requiresGrad)) return value();
   const node = createNode('ownGradient', none, [noGrad(value), ...inputs]);
-  node.ownGradient = gradient;
+  if (node.distributed === null) node.ownGradient = gradient;
+  else node.distributed.useOwnGradient(gradient, inputs);
   return node;
 }
 

@@ -1,8 +1,10 @@
 import { synchronously } from '../ambient.ts';
-import type { Node } from '../graph/node.ts';
+import type { DistributedValue, Node } from '../graph/node.ts';
+import { replicated } from '../layout/layout.ts';
+import type { Layout } from '../spec/layout.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
 import { formatShape, sameShape } from '../base/shape.ts';
-import { ShapeError } from '../spec/errors.ts';
+import { LayoutError, ShapeError } from '../spec/errors.ts';
 import { requireTensors } from './check-arguments.ts';
 import { checkCalls } from './check-calls.ts';
 import { IndexingMethods } from './methods/indexing-methods.ts';
@@ -71,6 +73,40 @@ export class Tensor extends IndexingMethods<Tensor> {
    */
   partOf(whole: Tensor): Tensor {
     return whole;
+  }
+
+  /**
+   * This rank's part of a distributed tensor, or its term of the sum. Throws LayoutError for a tensor of this rank.
+   * Shape: whole -> part.
+   */
+  toLocal(): Tensor {
+    return new Tensor(this.#distributed.local);
+  }
+
+  /**
+   * The same values of a distributed tensor in another layout, moved by the cheapest collectives. All ranks must call
+   * it. Throws LayoutError for a tensor of this rank. Shape: N -> N.
+   */
+  redistribute(layout: Layout): Tensor {
+    return new Tensor(this.#distributed.redistribute(layout));
+  }
+
+  /** All of a distributed tensor, on every rank. All ranks must call it. Shape: N -> N. */
+  fullTensor(): Tensor {
+    return this.redistribute(replicated(this.shape)).toLocal();
+  }
+
+  get #distributed(): DistributedValue {
+    const { distributed } = this.node;
+    if (distributed !== null) return distributed;
+    throw new LayoutError(
+      {
+        asked: `the parts of ${formatShape(this.shape)}`,
+        found: 'it is not distributed',
+        todo: 'Use distributeTensor()',
+      },
+      { shape: this.shape },
+    );
   }
 
   /** The gradient after backward(). It is null before backward() and after zeroGrad(). */

@@ -1,5 +1,6 @@
 import {
   axesOfLayout,
+  firstPlace,
   joinLayouts,
   LayoutError,
   localShape,
@@ -10,7 +11,6 @@ import {
   type PlanStep,
   type Strategy,
 } from '@shardwise/core/extend';
-import { firstPlace } from '../layout/axis-size.ts';
 import { collectivesOf, layerAxesOf, type ModelPlan, Step } from '../plan/step.ts';
 import { requireStrategy, type StrategyWithLoss } from '../plan/strategy.ts';
 

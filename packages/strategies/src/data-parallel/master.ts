@@ -1,6 +1,7 @@
 import {
   axisOf,
   type AxisParams,
+  axisSize,
   broadcast,
   type CollectivePlan,
   currentSession,
@@ -18,7 +19,6 @@ import { outputParts, type RowPart, rowParts } from './row-parts.ts';
 import { gatherRows, MASTER, runForOthers, scatterRows } from './scatter-gather.ts';
 import { broadcastBuffers, sendBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 import { distribute } from '../distributed-data-parallel/distribute.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { mapTensors } from '../modules/map-tensors.ts';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../plan/averaged-parameters.ts';

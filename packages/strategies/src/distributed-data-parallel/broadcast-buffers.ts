@@ -1,4 +1,5 @@
 import {
+  axisSize,
   type CollectivePlan,
   concat,
   dtypes,
@@ -8,7 +9,6 @@ import {
   noGrad,
   type Tensor,
 } from '@shardwise/core/extend';
-import { axisSize } from '../layout/axis-size.ts';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import type { BroadcastsBuffers } from '../plan/plan-context.ts';
 import type { StepKind } from '../plan/step.ts';

@@ -1,7 +1,6 @@
-import { type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
+import { axisSize, type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
 import { BufferBroadcasts } from './broadcast-buffers.ts';
 import { reduce } from './reduce.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { requireFloat32 } from '../mixed-precision/require-float32.ts';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../plan/averaged-parameters.ts';

@@ -1,9 +1,8 @@
-import { type CollectivePlan, dtypes } from '@shardwise/core/extend';
+import { axisSize, type CollectivePlan, dtypes } from '@shardwise/core/extend';
 import { allReduceHook } from './all-reduce-hook.ts';
 import type { CommHook } from './comm-hook.ts';
 import { Reducer } from './reducer.ts';
 import type { UnusedPolicy } from './used-parameters.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { firstTwice, requireSameSettings } from '../plan/agreeing-steps.ts';
 import { type BatchAxes, batchAxesOf } from '../plan/axes.ts';
 import type { PlanContext } from '../plan/plan-context.ts';

@@ -1,17 +1,19 @@
 import {
+  type ActivationLayout,
   checkOptions,
   ConfigError,
   joinLayouts,
   LayoutError,
+  layoutOver,
   type ModelSpec,
   option,
   type OptionRules,
   type Strategy,
+  unsummedRule,
 } from '@shardwise/core/extend';
 import { broadcastBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 import { expertsStyle, looksLikeExperts } from './experts-style.ts';
 import { tokensStyle } from './tokens-style.ts';
-import { type ActivationLayout, layoutOver, unsummedRule } from '../layout/axis-layout.ts';
 import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import type { ModuleSpec, ParallelStyle } from '../tensor-parallel/parallel-style.ts';

@@ -1,14 +1,15 @@
 import {
+  type ActivationLayout,
   allReduce,
   LayoutError,
   MixtureOfExperts,
   type Parameter,
+  redistributeOver,
   sequenceAxesOf,
+  shard,
   Tensor,
   withCoordinateKeys,
 } from '@shardwise/core/extend';
-import { type ActivationLayout, shard } from '../layout/axis-layout.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import { activationCollectives } from '../tensor-parallel/activation-collectives.ts';
 import { requireModule } from '../tensor-parallel/module-spec.ts';
 import type { ParallelStyle } from '../tensor-parallel/parallel-style.ts';

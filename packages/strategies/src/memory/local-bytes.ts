@@ -1,12 +1,13 @@
 import {
+  axisSize,
   elementCount,
+  firstPlace,
   type Layout,
   localShape,
   type MeshAxis,
   type Shape,
   shardedAxes,
 } from '@shardwise/core/extend';
-import { axisSize, firstPlace } from '../layout/axis-size.ts';
 
 /** Returns the number of equal parts into which the ranks divide a value of this layout. */
 export function partsOf(layout: Layout, axes: readonly MeshAxis[]): number {

@@ -13,10 +13,11 @@ import {
   reinterpret,
   scaleGradient,
   type Shape,
+  shardOf,
   Tensor,
+  unshard,
   withoutValues,
 } from '@shardwise/core/extend';
-import { shardOf, unshard } from '../layout/redistribute.ts';
 
 /** Options of `LayerParameter`. */
 export interface LayerParameterOptions {

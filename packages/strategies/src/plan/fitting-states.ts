@@ -1,11 +1,12 @@
-import type { ParameterPlan, Plan } from '@shardwise/core/extend';
 import {
   type AxisLayout,
   axisLayoutOf,
   formatAxisLayout,
   isSharding,
+  type ParameterPlan,
+  type Plan,
   sameAxisLayout,
-} from '../layout/axis-layout.ts';
+} from '@shardwise/core/extend';
 import { planError } from './plan-error.ts';
 
 /**
@@ -31,11 +32,11 @@ export function requireFittingStates(
     plan,
     {
       asked: `whose ranks of '${axis}' have ${own} of '${name}', ${ofGradient} of its gradient, and update ${ofUpdate}`,
-      found: 'states that are divided in ways that do not fit each other',
+      found: 'states that do not fit each other',
       todo:
         way === 'alike'
-          ? 'Divide all three in the same way'
-          : 'Divide gradients only if updates are divided, parameters only if gradients are, and all in the same way',
+          ? 'Divide all three alike'
+          : 'Divide gradients only where updates are, and parameters only where gradients are',
     },
     { parameter: name, axis },
   );

@@ -1,19 +1,22 @@
 import {
+  axisLayoutOf,
+  axisSize,
   type CollectivePlan,
   type DType,
   dtypes,
   elementCount,
+  firstPlace,
+  isSharding,
   LayoutError,
   localShape,
   type LowPrecision,
+  paddedShape,
   type ParameterPlan,
   type Plan,
   type Shape,
+  type Sharding,
   unsharded,
 } from '@shardwise/core/extend';
-import { axisLayoutOf, isSharding, type Sharding } from '../layout/axis-layout.ts';
-import { axisSize, firstPlace } from '../layout/axis-size.ts';
-import { paddedShape } from '../layout/part-shapes.ts';
 import { type BatchAxes, batchAxesOf } from './axes.ts';
 
 export type State = 'parameter' | 'gradient' | 'optimizer';
@@ -55,7 +58,7 @@ export function plannedParameters(plan: Plan, names: readonly string[]): readonl
       {
         asked: `a plan of '${plan.strategy}' with a step for the parameter '${name}'`,
         found: `the parameters ${[...byName.keys()].slice(0, 6).join(', ')}, …`,
-        todo: 'Name parameters of the plan',
+        todo: 'Name one of these',
       },
       { strategy: plan.strategy, parameter: name },
     );

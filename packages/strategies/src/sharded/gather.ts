@@ -1,5 +1,6 @@
 import {
   axisOf,
+  axisSize,
   type CollectivePlan,
   currentSession,
   type DividedParameter,
@@ -8,7 +9,6 @@ import {
   type ParameterPlan,
 } from '@shardwise/core/extend';
 import { distribute } from '../distributed-data-parallel/distribute.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { firstTwice, requireSameSettings } from '../plan/agreeing-steps.ts';
 import type { PartReducer, PlanContext } from '../plan/plan-context.ts';
 import { planError } from '../plan/plan-error.ts';

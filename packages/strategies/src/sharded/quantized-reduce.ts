@@ -1,11 +1,11 @@
 import {
+  axisSize,
   type CollectivePlan,
   currentSession,
   elementCount,
   type Plan,
 } from '@shardwise/core/extend';
 import { type Reduce, reduce } from '../distributed-data-parallel/reduce.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { requireSameSettings } from '../plan/agreeing-steps.ts';
 import { planError } from '../plan/plan-error.ts';
 import { collectedShape, ownerOf, plannedParameters, shardingOf } from '../plan/planned-bytes.ts';

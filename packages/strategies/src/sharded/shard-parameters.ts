@@ -1,9 +1,8 @@
-import type { Parameter } from '@shardwise/core/extend';
+import { axisSize, type Parameter } from '@shardwise/core/extend';
 import { markPart } from '../plan/averaged-parameters.ts';
 import { batchAxesOf } from '../plan/axes.ts';
 import type { NamedParameters, PlanContext, ShardingRequest } from '../plan/plan-context.ts';
 import { lowPrecisionOf } from '../plan/planned-bytes.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { makeHostGroups, reductionOver } from './quantized-reduce.ts';
 import { GradientReducer } from './units/gradient-reducer.ts';
 import { ShardedParameter } from './parts/sharded-parameter.ts';

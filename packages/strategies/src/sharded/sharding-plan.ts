@@ -1,15 +1,16 @@
 import {
+  layoutOver,
   type MeshAxis,
   type ModelSpec,
   type PageStore,
   type ParameterSpec,
   replicated,
   type Shape,
+  type Sharding,
 } from '@shardwise/core/extend';
 import { broadcastBuffers } from '../distributed-data-parallel/broadcast-buffers.ts';
 import { distribute } from '../distributed-data-parallel/distribute.ts';
 import { reduce } from '../distributed-data-parallel/reduce.ts';
-import { layoutOver, type Sharding } from '../layout/axis-layout.ts';
 import { type MixedPrecision, plannedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { type BatchAxes, batchAxesOf, requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';

@@ -1,7 +1,12 @@
-import { type DType, dtypes } from '@shardwise/core/extend';
-import { collectivesOfMove, moveOver } from '../layout/moves.ts';
+import {
+  type ActivationLayout,
+  collectivesOfMove,
+  type DType,
+  dtypes,
+  formatAxisLayout,
+  moveOver,
+} from '@shardwise/core/extend';
 import type { StyleCollective } from './parallel-style.ts';
-import { formatAxisLayout, type ActivationLayout } from '../layout/axis-layout.ts';
 
 export interface RedistributedActivation {
   /** The path of the module that has the activation. */

@@ -1,5 +1,9 @@
-import { type Module, type ParameterSpec, type Tensor } from '@shardwise/core/extend';
-import type { DimSharding } from '../layout/axis-layout.ts';
+import {
+  type DimSharding,
+  type Module,
+  type ParameterSpec,
+  type Tensor,
+} from '@shardwise/core/extend';
 import { evenSharding } from './even-sharding.ts';
 import type { ModuleSpec } from './parallel-style.ts';
 

@@ -1,12 +1,19 @@
-import { checkOptions, lowered, option, type OptionRules } from '@shardwise/core/extend';
+import {
+  type ActivationLayout,
+  activationRule,
+  checkOptions,
+  lowered,
+  option,
+  type OptionRules,
+  redistributeOver,
+  shard,
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
 import { requireLinear, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
-import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 

@@ -1,5 +1,4 @@
-import { formatShape, LayoutError, type Shape } from '@shardwise/core/extend';
-import type { DimSharding } from '../layout/axis-layout.ts';
+import { type DimSharding, formatShape, LayoutError, type Shape } from '@shardwise/core/extend';
 
 export interface EvenShardingRequest {
   readonly name: string;

@@ -1,5 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
-import { shard } from '../layout/axis-layout.ts';
+import { checkOptions, option, type OptionRules, shard } from '@shardwise/core/extend';
 import { colwiseParallel } from './colwise-parallel.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';

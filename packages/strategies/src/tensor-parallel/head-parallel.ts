@@ -1,25 +1,23 @@
 import {
+  type ActivationLayout,
+  activationRule,
   checkOptions,
   LayoutError,
-  MultiheadAttention,
   lowered,
+  MultiheadAttention,
   option,
   type OptionRules,
+  redistributeOver,
+  shard,
   Tensor,
+  unsummedRule,
   withCoordinateKeys,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
-import {
-  type ActivationLayout,
-  activationRule,
-  shard,
-  unsummedRule,
-} from '../layout/axis-layout.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 

@@ -1,5 +1,10 @@
-import type { CollectivePlan, DType, Module, ParameterSpec } from '@shardwise/core/extend';
-import type { DimSharding } from '../layout/axis-layout.ts';
+import {
+  type CollectivePlan,
+  type DimSharding,
+  type DType,
+  type Module,
+  type ParameterSpec,
+} from '@shardwise/core/extend';
 
 /** The description of a module in a plan. */
 export interface ModuleSpec {

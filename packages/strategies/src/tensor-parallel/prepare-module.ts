@@ -1,8 +1,13 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import {
+  type ActivationLayout,
+  activationRule,
+  checkOptions,
+  option,
+  type OptionRules,
+  redistributeOver,
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import type { ParallelStyle, StyleCollective } from './parallel-style.ts';
-import { type ActivationLayout, activationRule } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** A change of layout at the input or output of a module. */

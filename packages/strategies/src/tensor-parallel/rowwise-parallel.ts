@@ -1,23 +1,21 @@
 import {
+  type ActivationLayout,
+  activationRule,
   checkOptions,
   functional,
   lowered,
   option,
   type OptionRules,
+  redistributeOver,
   reinterpret,
+  shard,
+  unsummedRule,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import { requireLinear, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
-import {
-  type ActivationLayout,
-  activationRule,
-  shard,
-  unsummedRule,
-} from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 

@@ -1,14 +1,16 @@
 import {
   axisOf,
+  axisSize,
   type CollectivePlan,
   currentSession,
+  type DimSharding,
+  formatAxisLayout,
   LayoutError,
   type Module,
   type ParameterPlan,
+  sameAxisLayout,
   withCollectiveName,
 } from '@shardwise/core/extend';
-import { type DimSharding, formatAxisLayout, sameAxisLayout } from '../layout/axis-layout.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { range } from '../pipeline-schedule/actions/schedule.ts';
 import { runStagesKey } from '../pipeline/run-stages-key.ts';
 import type { PlanContext } from '../plan/plan-context.ts';

@@ -1,8 +1,15 @@
-import { checkOptions, option, type OptionRules, withCoordinateKeys } from '@shardwise/core/extend';
+import {
+  type ActivationLayout,
+  activationRule,
+  checkOptions,
+  option,
+  type OptionRules,
+  redistributeOver,
+  shard,
+  withCoordinateKeys,
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { withReplicatedParameters } from './replicated-parameters.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';

@@ -1,24 +1,25 @@
 import {
+  axisSize,
   type CollectivePlan,
   ConfigError,
   currentSession,
   dtypes,
   elementCount,
+  firstPlace,
   formatShape,
   joinLayouts,
   type Layout,
+  layoutOver,
   localShape,
   noGrad,
   Parameter,
   type ParameterPlan,
   type Plan,
   shardedAxes,
+  shardOf,
   type Tensor,
   withoutValues,
 } from '@shardwise/core/extend';
-import { layoutOver } from '../layout/axis-layout.ts';
-import { axisSize, firstPlace } from '../layout/axis-size.ts';
-import { shardOf } from '../layout/redistribute.ts';
 import { initialContents } from '../parameters/initial-contents.ts';
 import { LayerParameter } from '../parameters/layer-parameter.ts';
 import { runStagesKey } from '../pipeline/run-stages-key.ts';

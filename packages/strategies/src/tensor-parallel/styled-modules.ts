@@ -1,5 +1,10 @@
-import { LayoutError, type ModelSpec, type ParameterSpec } from '@shardwise/core/extend';
-import { type DimSharding, sameAxisLayout } from '../layout/axis-layout.ts';
+import {
+  type DimSharding,
+  LayoutError,
+  type ModelSpec,
+  type ParameterSpec,
+  sameAxisLayout,
+} from '@shardwise/core/extend';
 import { matchesModule } from '../plan/matches-module.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 

@@ -1,13 +1,13 @@
 import {
   checkOptions,
   LayoutError,
+  layoutOver,
   type ModelSpec,
   option,
   type OptionRules,
   type RequiredRule,
   type Strategy,
 } from '@shardwise/core/extend';
-import { layoutOver } from '../layout/axis-layout.ts';
 import {
   checkComputePrecision,
   type MixedPrecision,

@@ -1,19 +1,20 @@
 import {
+  type ActivationLayout,
+  asVarying,
   checkOptions,
   Embedding,
   functional,
   indicesInRange,
   option,
   type OptionRules,
+  redistributeOver,
   type Tensor,
+  unsummedRule,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { asVarying } from '../layout/equal-parts.ts';
-import { redistributeOver } from '../layout/redistribute.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
-import { type ActivationLayout, unsummedRule } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 /** Options of `vocabParallelEmbedding`. */

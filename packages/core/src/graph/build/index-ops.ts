@@ -4,7 +4,7 @@ import { constant } from './leaf.ts';
 import { reshape } from './movement.ts';
 import { requireIndexDType } from '../infer-indices.ts';
 import { createNode } from '../create-node.ts';
-import type { Node } from '../node.ts';
+import { localOf, type Node } from '../node.ts';
 
 // An index that is out of range is found in a run. The error then names the user's operation by the node's site.
 
@@ -73,6 +73,6 @@ export function oneHot(index: Node, classes: number): Node {
 }
 
 function withSite(node: Node, site: CallSite | null): Node {
-  node.site = site;
+  localOf(node).site = site;
   return node;
 }

@@ -1,4 +1,4 @@
-import type { Node } from '../../graph/node.ts';
+import { localOf, type Node } from '../../graph/node.ts';
 import { currentScope, rankState, within } from '../../ambient.ts';
 import { elementCount } from '../../base/shape.ts';
 
@@ -14,7 +14,8 @@ const MAX_VALUES = 1024;
 const { smallValues: values } = rankState;
 
 /** Remembers a value that the program made, if it is small. No step makes a value without inputs unreadable. */
-export function noteValue(node: Node): void {
+export function noteValue(whole: Node): void {
+  const node = localOf(whole);
   if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
   if (node.inputs.length === 0) return;
   if (node.rowCount !== null || elementCount(node.shape) > SMALL_ELEMENTS) return;

@@ -121,6 +121,7 @@ function reachable(walk: number, roots: readonly Node[]): Node[] {
 function valueOf(node: Node, inputs: readonly number[], earlier: readonly Value[]): Value {
   if (
     node.op === 'assign' ||
+    node.op === 'distributed' ||
     node.op === 'detach' ||
     node.op === 'ownGradient' ||
     node.op === 'takeRows' ||

@@ -4,20 +4,12 @@ import { moved, type Moved } from './moved.ts';
 /** @deprecated */ export type ActivationLayout = Moved<'dist.layout.ActivationLayout'>;
 /** @deprecated */ export type ActivationSharding = Moved<'dist.layout.ActivationSharding'>;
 /** @deprecated */ export type AxisLayout = Moved<'dist.layout.AxisLayout'>;
-/** @deprecated */ export type BinaryOp = Moved<'dist.layout.BinaryOp'>;
 /** @deprecated */ export type CollectiveCounts = Moved<'dist.layout.CollectiveCounts'>;
 /** @deprecated */ export const collectivesOfMove: Moved<'dist.layout.collectivesOfMove'> =
   /* @__PURE__ */ moved('dist.layout.collectivesOfMove');
 /** @deprecated */ export const countCollectives: Moved<'dist.layout.countCollectives'> =
   /* @__PURE__ */ moved('dist.layout.countCollectives');
 /** @deprecated */ export type DimSharding = Moved<'dist.layout.DimSharding'>;
-/** @deprecated */ export type DistributedCrossEntropyOptions =
-  Moved<'dist.layout.DistributedCrossEntropyOptions'>;
-/** @deprecated */ export type DistributedOperand = Moved<'dist.layout.DistributedOperand'>;
-/** @deprecated */ export type DistributedReduceOptions =
-  Moved<'dist.layout.DistributedReduceOptions'>;
-/** @deprecated */ export const DistributedTensor: Moved<'dist.layout.DistributedTensor'> =
-  /* @__PURE__ */ moved('dist.layout.DistributedTensor');
 /** @deprecated */ export const distributeTensor: Moved<'dist.layout.distributeTensor'> =
   /* @__PURE__ */ moved('dist.layout.distributeTensor');
 /** @deprecated */ export const formatLayout: Moved<'dist.layout.formatLayout'> =
@@ -31,14 +23,8 @@ import { moved, type Moved } from './moved.ts';
   /* @__PURE__ */ moved('dist.layout.layoutOf');
 /** @deprecated */ export const moveOver: Moved<'dist.layout.moveOver'> =
   /* @__PURE__ */ moved('dist.layout.moveOver');
-/** @deprecated */ export type OpCall = Moved<'dist.layout.OpCall'>;
-/** @deprecated */ export type Placed = Moved<'dist.layout.Placed'>;
-/** @deprecated */ export type PlacedShape = Moved<'dist.layout.PlacedShape'>;
 /** @deprecated */ export const planRedistribution: Moved<'dist.layout.planRedistribution'> =
   /* @__PURE__ */ moved('dist.layout.planRedistribution');
-/** @deprecated */ export const propagateLayouts: Moved<'dist.layout.propagateLayouts'> =
-  /* @__PURE__ */ moved('dist.layout.propagateLayouts');
-/** @deprecated */ export type Propagation = Moved<'dist.layout.Propagation'>;
 /** @deprecated */ export const redistribute: Moved<'dist.layout.redistribute'> =
   /* @__PURE__ */ moved('dist.layout.redistribute');
 /** @deprecated */ export const redistributeOver: Moved<'dist.layout.redistributeOver'> =
@@ -49,7 +35,6 @@ import { moved, type Moved } from './moved.ts';
 /** @deprecated */ export const shard: Moved<'dist.layout.shard'> =
   /* @__PURE__ */ moved('dist.layout.shard');
 /** @deprecated */ export type Sharding = Moved<'dist.layout.Sharding'>;
-/** @deprecated */ export type UnaryOp = Moved<'dist.layout.UnaryOp'>;
 /** @deprecated */ export type VisualizeOptions = Moved<'dist.layout.VisualizeOptions'>;
 /** @deprecated */ export const visualizeSharding: Moved<'dist.layout.visualizeSharding'> =
   /* @__PURE__ */ moved('dist.layout.visualizeSharding');

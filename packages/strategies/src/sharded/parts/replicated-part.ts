@@ -1,5 +1,11 @@
-import { type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
-import { asVarying, type Place } from '../../layout/equal-parts.ts';
+import {
+  asVarying,
+  type Node,
+  noGrad,
+  type Place,
+  Tensor,
+  withoutValues,
+} from '@shardwise/core/extend';
 import { ShardedPart } from './sharded-part.ts';
 
 /** Returns the part of rank `rank` from the concatenated parts. Shape: padded -> part. */

@@ -1,5 +1,11 @@
-import { type Node, noGrad, type Parameter, Tensor } from '@shardwise/core/extend';
-import { asVarying, partOf } from '../../layout/equal-parts.ts';
+import {
+  asVarying,
+  type Node,
+  noGrad,
+  type Parameter,
+  partOf,
+  Tensor,
+} from '@shardwise/core/extend';
 import { StandInParameter } from '../../parameters/stand-in-parameter.ts';
 import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';

@@ -5,17 +5,18 @@ import {
   elementCount,
   fromBytes,
   type HostData,
+  layoutOver,
   type LowPrecision,
   type Node,
   noGrad,
   ownPlace,
+  paddedShape,
   type Parameter,
   type ParameterPlan,
+  partShape,
   type Shape,
   takeChunks,
 } from '@shardwise/core/extend';
-import { layoutOver } from '../../layout/axis-layout.ts';
-import { paddedShape, partShape } from '../../layout/part-shapes.ts';
 import { ofRankZero } from '../../plan/from-rank-zero.ts';
 import { shardingOf } from '../../plan/planned-bytes.ts';
 import { MixedPrecisionPart } from './mixed-precision-part.ts';

@@ -4,27 +4,31 @@ import {
   dropReduction,
   type DType,
   formatShape,
+  fromParts,
   type Gradient,
   GradientSum,
   type HostData,
-  type Node,
   joinLayouts,
   keepAverage,
+  layoutOver,
+  type Node,
   noGrad,
   noteUse,
   ownPlace,
+  paddedShape,
   type PageStore,
+  partShape,
+  type Place,
   type Shape,
+  type Sharding,
   Tensor,
   TensorStateError,
+  toParts,
   type Update,
   withCollectiveName,
   zeros,
 } from '@shardwise/core/extend';
 import { StoredPart } from '../../parameters/stored-part.ts';
-import { layoutOver, type Sharding } from '../../layout/axis-layout.ts';
-import { fromParts, type Place, toParts } from '../../layout/equal-parts.ts';
-import { paddedShape, partShape } from '../../layout/part-shapes.ts';
 import { type GatherMessage, QuantizedGather } from '../quantized/quantized-gather.ts';
 import { sumOf } from './sum-of.ts';
 

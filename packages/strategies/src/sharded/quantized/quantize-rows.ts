@@ -1,5 +1,4 @@
-import { concat, type Tensor } from '@shardwise/core/extend';
-import { padTo } from '../../layout/equal-parts.ts';
+import { concat, padTo, type Tensor } from '@shardwise/core/extend';
 
 /** The number of consecutive elements that share a scale. */
 export const BLOCK_ELEMENTS = 256;

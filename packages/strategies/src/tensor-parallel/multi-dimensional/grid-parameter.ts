@@ -8,9 +8,9 @@ import {
   type Parameter,
   reinterpret,
   type Shape,
+  shardOf,
   type Tensor,
 } from '@shardwise/core/extend';
-import { shardOf } from '../../layout/redistribute.ts';
 import { LayerParameter } from '../../parameters/layer-parameter.ts';
 import { markPart } from '../../plan/averaged-parameters.ts';
 import { ofRankZero } from '../../plan/from-rank-zero.ts';

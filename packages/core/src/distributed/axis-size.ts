@@ -1,4 +1,5 @@
-import type { MeshAxis, PlaceOf } from '@shardwise/core/extend';
+import type { PlaceOf } from '../layout/chunks.ts';
+import type { MeshAxis } from '../spec/mesh.ts';
 
 /** Returns the number of ranks of an axis, or 1 for an axis that the mesh does not have. */
 export function axisSize(axes: readonly MeshAxis[], name: string): number {

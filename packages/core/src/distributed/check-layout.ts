@@ -1,13 +1,10 @@
-import {
-  axesOfLayout,
-  formatLayout,
-  formatShape,
-  type Layout,
-  LayoutError,
-  localShape,
-  type MeshAxis,
-  type Shape,
-} from '@shardwise/core/extend';
+import { formatShape } from '../base/shape.ts';
+import { localShape } from '../layout/chunks.ts';
+import { axesOfLayout, formatLayout } from '../layout/layout.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { LayoutError } from '../spec/errors.ts';
+import type { Layout } from '../spec/layout.ts';
+import type { MeshAxis } from '../spec/mesh.ts';
 import { axisSize, firstPlace } from './axis-size.ts';
 
 /**

@@ -1,4 +1,5 @@
-import { currentSession, subscribe } from '@shardwise/core/extend';
+import { currentSession } from '../rank.ts';
+import { subscribe } from '../timeline.ts';
 
 /** The number of times that this rank ran each kind of collective, such as `{ allReduce: 2 }`. */
 export type CollectiveCounts = Readonly<Record<string, number>>;

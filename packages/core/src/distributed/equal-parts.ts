@@ -1,12 +1,10 @@
-import {
-  concat,
-  elementCount,
-  noGrad,
-  type PlaceOf,
-  reinterpret,
-  type Shape,
-  type Tensor,
-} from '@shardwise/core/extend';
+import { elementCount } from '../base/shape.ts';
+import { noGrad } from '../graph/create-node.ts';
+import type { PlaceOf } from '../layout/chunks.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { reinterpret } from '../tensor/collectives.ts';
+import { concat } from '../tensor/create.ts';
+import type { Tensor } from '../tensor/tensor.ts';
 import type { Sharding } from './axis-layout.ts';
 import { partDim } from './part-shapes.ts';
 

@@ -1,4 +1,7 @@
-import { formatLayout, formatShape, type Layout, type Shape } from '@shardwise/core/extend';
+import { formatShape } from '../base/shape.ts';
+import { formatLayout } from '../layout/layout.ts';
+import type { Shape } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
 import type { AxisLayout } from './axis-layout.ts';
 
 /**

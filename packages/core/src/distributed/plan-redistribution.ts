@@ -1,14 +1,9 @@
-import {
-  axesOfLayout,
-  type DType,
-  dtypes,
-  formatLayout,
-  formatShape,
-  type Layout,
-  LayoutError,
-  type MeshAxis,
-  type Shape,
-} from '@shardwise/core/extend';
+import { formatShape } from '../base/shape.ts';
+import { axesOfLayout, formatLayout } from '../layout/layout.ts';
+import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
+import { LayoutError } from '../spec/errors.ts';
+import type { Layout } from '../spec/layout.ts';
+import type { MeshAxis } from '../spec/mesh.ts';
 import { axisLayoutOf, sameAxisLayout } from './axis-layout.ts';
 import { firstPlace } from './axis-size.ts';
 import { checkLayout } from './check-layout.ts';
@@ -53,16 +48,16 @@ export function planRedistribution(
 
 /** Uniform-cost search (Dijkstra 1959) over the layouts that moves lead to. */
 function cheapestRoute(from: Layout, context: MoveContext): Pick<Route, 'steps' | 'bytes'> {
-  const goal = keyOf(context.goal);
+  const goal = layoutKey(context.goal);
   if (context.moving.length === 1) {
     // For one axis, take its direct move. With padding, two other moves could send fewer bytes, but they are not less
     // work.
-    const step = movesFrom(from, context).find(({ layout }) => keyOf(layout) === goal);
+    const step = movesFrom(from, context).find(({ layout }) => layoutKey(layout) === goal);
     if (step !== undefined) return { steps: [step], bytes: step.bytes };
   }
   const done = new Set<string>();
   const open = new Map<string, Route>([
-    [keyOf(from), { layout: from, steps: [], bytes: 0, collectives: 0 }],
+    [layoutKey(from), { layout: from, steps: [], bytes: 0, collectives: 0 }],
   ]);
   while (open.size > 0) {
     const [key, route] = [...open].reduce((best, next) =>
@@ -72,7 +67,7 @@ function cheapestRoute(from: Layout, context: MoveContext): Pick<Route, 'steps' 
     open.delete(key);
     done.add(key);
     for (const step of movesFrom(route.layout, context)) {
-      const nextKey = keyOf(step.layout);
+      const nextKey = layoutKey(step.layout);
       if (done.has(nextKey)) continue;
       const next = extended(route, step);
       const known = open.get(nextKey);
@@ -128,7 +123,9 @@ function movingAxes(from: Layout, to: Layout): ReadonlySet<string> {
 }
 
 /** Returns a key for a layout. The order of axes that do not shard is ignored. */
-function keyOf({ dims, partial, flat = [], replicate = [], sections = {} }: Layout): string {
+export function layoutKey(layout: Layout): string {
+  const { dims, partial, flat = [], replicate = [], sections = {}, chunkSizes = {} } = layout;
   const bySection = Object.entries(sections).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify([dims, partial.toSorted(), flat, replicate.toSorted(), bySection]);
+  const byChunk = Object.entries(chunkSizes).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify([dims, partial.toSorted(), flat, replicate.toSorted(), bySection, byChunk]);
 }

@@ -1,20 +1,16 @@
-import {
-  CallSite,
-  CollectiveMismatchError,
-  currentSession,
-  dtypeNames,
-  formatLayout,
-  formatShape,
-  inputNode,
-  type Layout,
-  collectiveIdentity,
-  type MeshAxis,
-  placeOf,
-  Tensor,
-  TensorStateError,
-  zeros,
-  hashOf,
-} from '@shardwise/core/extend';
+import { formatShape } from '../base/shape.ts';
+import { CallSite, placeOf } from '../graph/call-site.ts';
+import { collectiveIdentity } from '../graph/collective-identity.ts';
+import { inputNode } from '../graph/create-node.ts';
+import { hashOf } from '../hash.ts';
+import { formatLayout } from '../layout/layout.ts';
+import { currentSession } from '../rank.ts';
+import { dtypeNames } from '../spec/dtype.ts';
+import { CollectiveMismatchError, TensorStateError } from '../spec/errors.ts';
+import type { Layout } from '../spec/layout.ts';
+import type { MeshAxis } from '../spec/mesh.ts';
+import { zeros } from '../tensor/create.ts';
+import { Tensor } from '../tensor/tensor.ts';
 
 /**
  * Returns the part, for computing with it, and has the ranks of the mesh compare the dtypes, shapes and layouts of their

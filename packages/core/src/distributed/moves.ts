@@ -1,17 +1,17 @@
+import { elementCount } from '../base/shape.ts';
+import { chunkRange } from '../layout/chunks.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { LayoutError } from '../spec/errors.ts';
 import {
   allGather,
   allReduce,
   allToAll,
-  chunkRange,
-  elementCount,
-  full,
-  LayoutError,
   localChunk,
   reduceScatter,
   reinterpret,
-  type Shape,
-  type Tensor,
-} from '@shardwise/core/extend';
+} from '../tensor/collectives.ts';
+import { full } from '../tensor/create.ts';
+import type { Tensor } from '../tensor/tensor.ts';
 import {
   type AxisLayout,
   formatAxisLayout,

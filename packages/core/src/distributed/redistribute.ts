@@ -1,17 +1,12 @@
-import {
-  formatShape,
-  type Layout,
-  localShape,
-  type Mesh,
-  normalizeDim,
-  ownPlace,
-  type PlaceOf,
-  type Shape,
-  ShapeError,
-  shardedAxes,
-  type Tensor,
-  unsharded,
-} from '@shardwise/core/extend';
+import { formatShape, normalizeDim } from '../base/shape.ts';
+import { localShape, type PlaceOf } from '../layout/chunks.ts';
+import { shardedAxes, unsharded } from '../layout/layout.ts';
+import { ownPlace } from '../rank.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { ShapeError } from '../spec/errors.ts';
+import type { Layout } from '../spec/layout.ts';
+import type { Mesh } from '../spec/mesh.ts';
+import type { Tensor } from '../tensor/tensor.ts';
 import {
   type ActivationLayout,
   axisLayoutOf,

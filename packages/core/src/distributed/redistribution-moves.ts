@@ -1,11 +1,8 @@
-import {
-  elementCount,
-  type Layout,
-  localShape,
-  type PlaceOf,
-  type Shape,
-  unsharded,
-} from '@shardwise/core/extend';
+import { elementCount } from '../base/shape.ts';
+import { localShape, type PlaceOf } from '../layout/chunks.ts';
+import { unsharded } from '../layout/layout.ts';
+import type { Shape } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
 import { type AxisLayout, axisLayoutOf, requireSharding } from './axis-layout.ts';
 import { paddedShape, partDim } from './part-shapes.ts';
 import { moveOver } from './moves.ts';

@@ -1,4 +1,7 @@
-import { checkOptions, type Layout, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRules } from '../base/option-rules.ts';
+import type { Layout } from '../spec/layout.ts';
 
 const rules: OptionRules<{ readonly layout: Layout }> = {
   layout: option.required({

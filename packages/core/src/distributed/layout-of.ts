@@ -1,4 +1,7 @@
-import { checkOptions, type Layout, option, type OptionRule } from '@shardwise/core/extend';
+import { checkOptions } from '../base/check-options.ts';
+import * as option from '../base/option-rules.ts';
+import type { OptionRule } from '../base/option-rules.ts';
+import type { Layout } from '../spec/layout.ts';
 
 const names = option.listOf(option.axisName);
 const axesRule: OptionRule<string | readonly string[] | null> = {

@@ -1,4 +1,5 @@
-import { elementCount, type Shape } from '@shardwise/core/extend';
+import { elementCount, sizeAt } from '../base/shape.ts';
+import type { Shape } from '../spec/dtype.ts';
 import type { Sharding } from './axis-layout.ts';
 
 // These functions are not in equal-parts.ts, so that a page that divides no tensor does not load the code that does.
@@ -20,5 +21,6 @@ export function partShape(whole: Shape, sharding: Sharding, parts: number): Shap
 /** Returns the shape of all parts, concatenated. Shape: whole -> padded. */
 export function paddedShape(whole: Shape, sharding: Sharding, parts: number): Shape {
   const dim = partDim(sharding);
-  return partShape(whole, sharding, parts).map((size, at) => (at === dim ? size * parts : size));
+  const part = partShape(whole, sharding, parts);
+  return part.with(dim, sizeAt(part, dim) * parts);
 }

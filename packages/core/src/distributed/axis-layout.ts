@@ -1,4 +1,7 @@
-import { formatLayout, type Layout, LayoutError, type OptionRule } from '@shardwise/core/extend';
+import type { OptionRule } from '../base/option-rules.ts';
+import { formatLayout } from '../layout/layout.ts';
+import { LayoutError } from '../spec/errors.ts';
+import type { Layout } from '../spec/layout.ts';
 
 /** The layout of a tensor on the ranks of one axis: the part of a Layout that concerns this axis. */
 export type AxisLayout =
@@ -93,7 +96,7 @@ function chunkError(layout: Layout, axis: string, chunk: number): LayoutError {
     {
       asked: `parts of a tensor as ${formatLayout(layout)} over the axis '${axis}'`,
       found: `chunks of ${chunk}`,
-      todo: 'Shard it in chunks of ceil(size / ranks): leave chunkSizes out',
+      todo: 'Leave chunkSizes out',
     },
     { layout, axis },
   );

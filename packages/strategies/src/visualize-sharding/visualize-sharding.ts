@@ -1,4 +1,6 @@
 import {
+  axisSize,
+  checkLayout,
   checkOptions,
   type DimRange,
   dimRanges,
@@ -11,8 +13,6 @@ import {
   type OptionRules,
   type Shape,
 } from '@shardwise/core/extend';
-import { checkLayout } from '../layout/check-layout.ts';
-import { axisSize } from '../layout/axis-size.ts';
 import { drawBlocks } from './draw-blocks.ts';
 import type { PicturedPart, ShardingPicture } from './sharding-picture.ts';
 import { tabulateBlocks } from './tabulate-blocks.ts';
