@@ -88,6 +88,6 @@ async function costOf(batch: number, precision: Precision, rounds: number): Prom
     times.on.push(...(await turn()));
     times.apart.push(...(await plain.run(STEPS)).map(({ cpuMs }) => cpuMs));
   }
-  recording.stop();
+  await recording.stop();
   return { batch, off: median(times.off), on: median(times.on), apart: median(times.apart) };
 }

@@ -22,5 +22,5 @@ for (let step = 0; step < 8; step++) {
   optimizer.zeroGrad();
   recording.step();
 }
-recording.stop();
+await recording.stop();
 await context.close();

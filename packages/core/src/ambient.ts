@@ -149,8 +149,6 @@ export interface RankState {
   makeLeaf?: (shape: Shape, dtype: DType, value: HostValue) => Node;
   /** What makes the plan of a strategy for a model, if the program is compared with another one. */
   makePlan?: (model: ModelSpec, strategy: Strategy) => Plan;
-  /** What is told of each module that is constructed, while a profiler asks for it. */
-  noteModule?: (module: object) => void;
   /** The number of ranks that this one stands for, if the program is compared with that of these ranks. */
   standsFor?: number;
   /** The performance.now() time at which the device ended the work that was recorded last. */

@@ -179,6 +179,7 @@ export * as check from './saved-data.ts';
 
 // Modules and their parameters.
 export { Module, type Named } from './nn/module/module.ts';
+export { constructions } from './nn/construction/constructions.ts';
 export { requireModule } from './nn/module/require-module.ts';
 export { flopsOf } from './graph/flops-of.ts';
 export { observeGraph } from './graph/observe-graph.ts';

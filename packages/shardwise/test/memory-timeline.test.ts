@@ -1,6 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { ConfigError, manualSeed, nn, ones, optim, setRank } from '@shardwise/core';
+import { timePlans } from '@shardwise/core/extend';
 import { interpreter } from '@shardwise/testing';
 import { profiler } from 'shardwise';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -121,6 +122,25 @@ describe('the timeline of memory of a rank', () => {
       return [...((await weight?.data()) ?? [])];
     };
     expect(await values(true)).toEqual(await values(false));
+  });
+
+  it('is the same beside a profiler of times', async () => {
+    const { device, step, ...trained } = await training();
+    let parts = 0;
+    const end = timePlans({
+      begin: () => {},
+      computed: () => (parts += 1),
+      between: () => {},
+      waited: () => {},
+    });
+    const timeline = profiler.memoryTimeline(trained);
+    await step();
+    end();
+    const profile = await timeline.stop();
+    expect(parts).toBeGreaterThan(0);
+    expect(profile.peak.bytes).toBe(device.usage().peakBytes);
+    expect(atPeak(profile, 'activations')).toBeGreaterThanOrEqual(3 * activationBytes);
+    expect(atPeak(profile, 'reserved')).toBeLessThan(64);
   });
 
   it('is refused without a model, with options that it does not know, and for a device that does not count', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { adviceOn, busyNote } from '../src/profile/advice.ts';
+import { adviceOn, notesOn } from '../src/profile/advice.ts';
 import { profilePage } from '../src/profile/profile-page.ts';
 import { profileLines } from '../src/profile/profile-lines.ts';
 import { moduleTree, modulesOf, summarizeProfile } from '../src/profile/summarize.ts';
@@ -130,11 +130,20 @@ describe('a busy host', () => {
   it('is told of, because kernels that wait for cores look slow', () => {
     const load = (threads: number): RankProfile => profileOf({ load: { threads, cores: 4 } });
     const note = 'The host of rank 0 was busy: 9.5 threads wanted to run on 4 cores';
-    expect(busyNote(summarizeProfile([load(9.5)]))).toContain(note);
+    expect(notesOn(summarizeProfile([load(9.5)])).join()).toContain(note);
     expect(profilePage([load(9.5)], 'train.ts')).toContain(note);
     expect(profileLines([load(9.5)], { columns: 200 }).join('\n')).toContain(note);
-    expect(busyNote(summarizeProfile([load(5)]))).toBeUndefined();
-    expect(busyNote(summarizeProfile([profileOf()]))).toBeUndefined();
+    expect(notesOn(summarizeProfile([load(5)]))).toEqual([]);
+    expect(notesOn(summarizeProfile([profileOf()]))).toEqual([]);
+  });
+});
+
+describe('a device that does not divide its programs', () => {
+  it('is told of with what its times mean', () => {
+    const of = (timing: 'device' | 'encoding'): string =>
+      notesOn(summarizeProfile([profileOf({ timing })])).join();
+    expect(of('device')).toMatch(/share the time by an estimate/);
+    expect(of('encoding')).toMatch(/times of kernels are those of handing programs over/);
   });
 });
 

@@ -1,6 +1,13 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { manualSeed, nn, optim, randn, setRank, type Tensor } from '@shardwise/core';
-import { count, rankState } from '@shardwise/core/extend';
+import {
+  type Backend,
+  constructions,
+  count,
+  type Executable,
+  type Program,
+  rankState,
+} from '@shardwise/core/extend';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { profilePlan, type ProfileOptions } from '../src/profile/profile-options.ts';
 import { profile } from '../src/profile/profile.ts';
@@ -61,7 +68,7 @@ async function profiled(
       figures.push(profiler.step(step));
     }
   } finally {
-    profiler.close();
+    await profiler.close();
   }
   const profiles = messages.filter((message) => message.kind === 'profile');
   return { profiles, messages, figures };
@@ -164,7 +171,7 @@ it('counts waits outside of plans, such as those of the stages of a pipeline for
   // As if the rank had waited for an hour.
   count('communicationMs', 3_600_000);
   recording.step();
-  recording.stop();
+  await recording.stop();
   expect(seen[0]?.waitMs).toBeCloseTo(3_600_000, 6);
   expect(seen[0]?.waits).toEqual([
     expect.objectContaining({ op: 'messages of stages', ms: expect.closeTo(3_600_000, 6) }),
@@ -219,7 +226,7 @@ describe('the steps of a profile', () => {
     ]);
   });
 
-  it('are the only ones in which something listens: between them, only new modules are noted', () => {
+  it('are the only ones in which something listens: between them, only new modules are noted', async () => {
     const plan = profilePlan({ steps: [5, 5] }, {});
     if (plan === null) throw new RangeError('nothing to profile');
     const model = new Model();
@@ -240,10 +247,59 @@ describe('the steps of a profile', () => {
     ];
     // Step 4 is the warm-up.
     expect(seen).toEqual([off, off, on, on, off, off]);
-    profiler.close();
+    await profiler.close();
     expect(listeners()).toEqual(off);
-    expect(rankState.noteModule).toBeUndefined();
+    expect(Object.hasOwn(constructions, 'begin')).toBe(false);
   });
+});
+
+/** A device that says that each program took 2 ms, but only when a value is read. */
+function lateDevice(device: Backend): Backend {
+  let late: (() => void)[] = [];
+  return new Proxy(device, {
+    get(target, key) {
+      if (key === 'timing') return 'device';
+      if (key === 'compileSized' || key === 'map')
+        return key === 'map' ? () => undefined : undefined;
+      if (key === 'read') {
+        return (...given: Parameters<Backend['read']>) => {
+          for (const tell of late) tell();
+          late = [];
+          return target.read(...given);
+        };
+      }
+      if (key === 'compile') {
+        return async (program: Program): Promise<Executable> => {
+          const executable = await target.compile(program);
+          return {
+            run: (inputs, outputs, options) => {
+              late.push(() => options?.onComputed?.(2));
+              return executable.run(inputs, outputs);
+            },
+            dispose: () => executable.dispose(),
+          };
+        };
+      }
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+it('waits for the times of a device that says them later, and gives them to the right modules', async () => {
+  setRank({ device: lateDevice(await cpu()) });
+  const { profiles, figures } = await profiled({ steps: [2, 3] }, 4);
+  const [profile] = profiles;
+  expect(profile).toMatchObject({ timing: 'device', steps: 2 });
+  // Each step is one program.
+  expect(profile?.computeMs).toBeCloseTo(4, 9);
+  const flopsOf = (module: string): number | undefined =>
+    profile?.rows
+      .filter((row) => row.phase === 'forward' && row.module === module)
+      .reduce((sum, { flops }) => sum + flops, 0);
+  expect(flopsOf('Model.blocks.0.up')).toBe(2 * products);
+  expect(flopsOf('Model.blocks.1.down')).toBe(2 * products);
+  expect(figures).toEqual([{}, {}, {}, {}]);
 });
 
 describe('profiler.profile', () => {
@@ -261,7 +317,7 @@ describe('profiler.profile', () => {
         .item();
       recording.step();
     }
-    recording.stop();
+    await recording.stop();
     expect(seen.map(({ from, to, steps, rank }) => [from, to, steps, rank])).toEqual([
       [2, 3, 2, 0],
     ]);
@@ -270,19 +326,19 @@ describe('profiler.profile', () => {
     expect(seen[0]?.roofline).toEqual({});
   });
 
-  it('refuses a second profiler, which would take the times of the first', () => {
+  it('refuses a second profiler, which would take the times of the first', async () => {
     const recording = profile({ steps: [5, 6] });
     expect(() => profile({ steps: [0, 1] })).toThrow(/another one runs on this rank/);
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
     onTestFinished(() => warn.mockRestore());
-    recording.stop();
+    await recording.stop();
     expect(warn.mock.calls.flat().join()).toContain('step() of profiler.profile()');
-    profile({ steps: [5, 6] }).stop();
+    await profile({ steps: [5, 6] }).stop();
   });
 
   it('refuses what asks for no steps', () => {
     expect(() => profile({})).toThrow(/profiler\.profile.*neither steps nor a schedule/);
-    expect(rankState.noteModule).toBeUndefined();
+    expect(Object.hasOwn(constructions, 'begin')).toBe(false);
   });
 });
 

@@ -34,6 +34,9 @@ interface Stretch {
   readonly to: number;
 }
 
+/** A call that is open for longer than so many stretches counts as hidden in the latest of them only. */
+const MAX_STRETCHES = 4096;
+
 /**
  * Finds what the time of calls was spent on. What the rank computed in the meantime is known only later, so a call is
  * finished when the rank computes something after the end of the call, or when the log is asked.
@@ -74,6 +77,7 @@ export class CallLog {
   compute(from: number, to: number): void {
     if (this.#calls.size === 0) return;
     this.#computed.push({ from, to });
+    if (this.#computed.length > MAX_STRETCHES) this.#computed.splice(0, MAX_STRETCHES / 2);
     this.finish(from);
     const oldest = this.#calls.values().next().value?.issuedMs ?? Infinity;
     if ((this.#computed[0]?.to ?? Infinity) > oldest) return;

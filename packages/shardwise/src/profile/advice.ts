@@ -24,12 +24,25 @@ export function adviceOn(profile: ProfileSummary): readonly Advice[] {
     .toSorted((a, b) => b.share - a.share);
 }
 
-/** Says if more threads than the host has cores wanted to run, since kernels then wait for cores. */
-export function busyNote({ ranks }: ProfileSummary): string | undefined {
+const timingNotes = {
+  device:
+    'The device says how long it computed a program, but not its parts: operations share the time by an estimate',
+  encoding:
+    'The device has no clock: times of kernels are those of handing programs over, not of computing them',
+} as const;
+
+/** Returns what must be known to read a profile. */
+export function notesOn({ ranks }: ProfileSummary): readonly string[] {
+  const timing = ranks.find((profile) => profile.timing !== undefined)?.timing;
   const busy = ranks.find(({ load }) => load !== undefined && load.threads > 1.5 * load.cores);
-  if (busy?.load === undefined) return undefined;
-  const { threads, cores } = busy.load;
-  return `The host of rank ${busy.rank} was busy: ${threads.toFixed(1)} threads wanted to run on ${cores} cores, so kernels waited for cores. End other programs, or start fewer ranks`;
+  return [
+    ...(timing === undefined ? [] : [timingNotes[timing]]),
+    ...(busy?.load === undefined
+      ? []
+      : [
+          `The host of rank ${busy.rank} was busy: ${busy.load.threads.toFixed(1)} threads wanted to run on ${busy.load.cores} cores, so kernels waited for cores. End other programs, or start fewer ranks`,
+        ]),
+  ];
 }
 
 type Found = Omit<Advice, 'share'>;

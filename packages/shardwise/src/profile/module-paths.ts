@@ -1,4 +1,4 @@
-import { ConfigError, Module, rankState } from '@shardwise/core/extend';
+import { ConfigError, constructions, Module } from '@shardwise/core/extend';
 
 /** Knows the modules that a program constructs, and names them. */
 export class ProgramModules {
@@ -7,7 +7,7 @@ export class ProgramModules {
 
   /** `onModule` is called with each module from now on. Throws ConfigError if another profiler runs. */
   constructor(onModule: (module: Module) => void) {
-    if (rankState.noteModule !== undefined) {
+    if (Object.hasOwn(constructions, 'begin')) {
       throw new ConfigError({
         asked: 'a profiler of steps',
         found: 'another one runs on this rank',
@@ -15,10 +15,11 @@ export class ProgramModules {
       });
     }
     this.#onModule = onModule;
-    rankState.noteModule = (module) => {
-      if (!(module instanceof Module)) return;
-      this.#modules.add(new WeakRef(module));
-      this.#onModule(module);
+    const begin = constructions.begin.bind(constructions);
+    // A hook in the constructor of modules would be loaded by every page, so the record of constructions is wrapped.
+    constructions.begin = (object, about) => {
+      if (object instanceof Module) this.#note(object);
+      begin(object, about);
     };
   }
 
@@ -34,7 +35,12 @@ export class ProgramModules {
   }
 
   close(): void {
-    delete rankState.noteModule;
+    Reflect.deleteProperty(constructions, 'begin');
+  }
+
+  #note(module: Module): void {
+    this.#modules.add(new WeakRef(module));
+    this.#onModule(module);
   }
 
   /**

@@ -3,7 +3,7 @@ import type { RankProfile } from '../run-state/rank-profile.ts';
 import { formatMilliseconds } from '../text/format.ts';
 import { printable } from '../text/printable.ts';
 import { wrapText } from '../text/wrap-text.ts';
-import { adviceOn, busyNote, percent } from './advice.ts';
+import { adviceOn, notesOn, percent } from './advice.ts';
 import { moduleTable, operationTable, type ProfileTable, waitTable } from './profile-tables.ts';
 import { type ProfileSummary, stepParts, stepsText, sumOf, summarizeProfile } from './summarize.ts';
 
@@ -21,8 +21,8 @@ export function profileLines(
     paint(headLine(profile), 'bold'),
     ...timeLines(profile),
     rooflineLine(profile),
-    ...wrapText(busyNote(profile) ?? '', width - 2).flatMap((line) =>
-      line === '' ? [] : [`  ${paint(line, 'yellow')}`],
+    ...notesOn(profile).flatMap((note) =>
+      wrapText(note, width - 2).map((line) => `  ${paint(line, 'yellow')}`),
     ),
     '',
     ...adviceLines(profile, width, paint),

@@ -4,7 +4,7 @@ import { hoverScript } from '../report/hover-script.ts';
 import { pageStyle } from '../report/page-style.ts';
 import type { RankProfile } from '../run-state/rank-profile.ts';
 import { formatMilliseconds } from '../text/format.ts';
-import { adviceOn, busyNote, percent } from './advice.ts';
+import { adviceOn, notesOn, percent } from './advice.ts';
 import { flameGraph, flameScript, partColours, phaseColours } from './flame-graph.ts';
 import { headLine } from './profile-lines.ts';
 import {
@@ -24,7 +24,7 @@ const style = `
 .flame g{cursor:pointer}.chart .flame-name{pointer-events:none;fill:var(--text);font-size:11px}
 .figures{font-size:13px}.figures td{width:auto;text-align:right;white-space:nowrap}.figures thead th{font-weight:600}
 .figures td.name{text-align:left;white-space:normal;overflow-wrap:anywhere}
-.busy{color:var(--orange);margin:6px 0 0}
+.remark{color:var(--orange);margin:6px 0 0}
 .advice td{width:auto;vertical-align:top}.advice td:last-child{width:50%}.advice b{white-space:nowrap}
 `;
 
@@ -32,7 +32,6 @@ const style = `
 export function profilePage(profiles: readonly RankProfile[], script: string): string {
   const profile = summarizeProfile(profiles);
   const roofline = rooflineChart(profile);
-  const note = busyNote(profile);
   const phases = Object.entries(phaseColours).map(([name, colour]) => ({ name, colour }));
   return `<!doctype html>
 <html lang="en">
@@ -44,7 +43,11 @@ export function profilePage(profiles: readonly RankProfile[], script: string): s
 </head>
 <body>
 <main>
-<header><h1>${escapeHtml(script)}</h1><p class="sub">${escapeHtml(headLine(profile))}</p>${note === undefined ? '' : `<p class="busy">${escapeHtml(note)}</p>`}</header>
+<header><h1>${escapeHtml(script)}</h1><p class="sub">${escapeHtml(headLine(profile))}</p>${notesOn(
+    profile,
+  )
+    .map((note) => `<p class="remark">${escapeHtml(note)}</p>`)
+    .join('')}</header>
 <section class="tiles">${tiles(profile)}</section>
 <section class="cards">
 <section class="card wide"><div class="head"><h2>What to do first</h2></div>${adviceTable(profile)}</section>

@@ -6,8 +6,11 @@ import { StepProfiler } from './step-profiler.ts';
 export interface StepRecording {
   /** Ends a step, and begins the next one. Call it once in each step, after the update has been awaited. */
   step(): void;
-  /** Ends the profiler. What was recorded so far is a profile, too. */
-  stop(): void;
+  /**
+   * Ends the profiler. What was recorded so far is a profile, too. Settles when `onTraceReady` has got all profiles: those
+   * of a device that says its times later come after their last step.
+   */
+  stop(): Promise<void>;
 }
 
 /**

@@ -15,7 +15,7 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [52, 12, 10, 34];
 export function rooflineChart({ rows, roofline, stepMs }: ProfileSummary): string | undefined {
   const { f32, half, bytesPerSecond } = roofline;
   const dots = operations(rows)
-    .filter(({ flops, bytes, ms }) => flops > 0 && bytes > 0 && ms > 0.002 * stepMs)
+    .filter(({ flops, bytes, ms }) => flops > 0 && bytes > 0 && ms > 0)
     .map((row) => ({
       ...row,
       intensity: row.flops / row.bytes,

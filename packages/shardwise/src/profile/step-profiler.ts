@@ -1,5 +1,13 @@
 import { statistics, type Statistics } from '@shardwise/core';
-import { GraphPlaces, printing, subscribe, timePlans } from '@shardwise/core/extend';
+import {
+  type Backend,
+  currentSession,
+  GraphPlaces,
+  type Module,
+  printing,
+  subscribe,
+  timePlans,
+} from '@shardwise/core/extend';
 import type { RankMessage } from '../run-state/run-message.ts';
 import type { HostLoad, ProfileWait, RankProfile, Roofline } from '../run-state/rank-profile.ts';
 import { percent } from './advice.ts';
@@ -45,6 +53,7 @@ export class StepProfiler {
   /** The number of steps and of profiles so far, and the numbers of the first and the last step. */
   #reported = 0;
   #cycles = 0;
+  #saved: Promise<void> = Promise.resolve();
   #first: number | undefined;
   #last: number | undefined;
 
@@ -75,12 +84,13 @@ export class StepProfiler {
     return figures;
   }
 
-  /** Saves what was recorded so far. Says so if nothing was. */
-  close(): void {
+  /** Saves what was recorded so far. Says so if nothing was. Throws what onTraceReady has thrown later than in a step. */
+  async close(): Promise<void> {
     const recording = this.#recording;
     if (recording !== null && recording.steps.length > 0) this.#save(recording);
     this.#end();
     this.#modules.close();
+    await this.#saved;
     const { rank, plan } = this.#options;
     if (this.#cycles > 0 || rank !== 0) return;
     const found =
@@ -120,41 +130,32 @@ export class StepProfiler {
     this.#recording = null;
   }
 
-  #save({ rows, before, startMs, steps, dataMs, lastMs }: Recording): void {
-    const { rank, roofline, plan, send, loadOf } = this.#options;
-    const after = statistics();
-    const { betweenMs, computeMs, waitMs: planWaitMs, ...totals } = rows.totals;
-    // Ranks also wait outside of plans, as the stages of a pipeline do for each other.
-    const waitMs = Math.max(planWaitMs, after.communicationMs - before.communicationMs);
-    const pathOf = this.#modules.paths();
-    const stepMs = lastMs - startMs;
-    const graphMs = after.graphMs - before.graphMs;
-    const compileMs = after.compileMs - before.compileMs;
-    const known = computeMs + betweenMs + waitMs + dataMs + graphMs + compileMs;
-    const profile: RankProfile = {
-      kind: 'profile',
+  #save(recording: Recording): void {
+    const { backend } = currentSession();
+    const { rank, roofline, loadOf } = this.#options;
+    const ended = {
       rank,
-      cycle: this.#cycles++,
-      from: steps[0] ?? 0,
-      to: steps.at(-1) ?? 0,
-      steps: steps.length,
-      stepMs,
-      computeMs,
-      betweenMs,
-      waitMs,
-      ...totals,
-      dataMs,
-      graphMs,
-      compileMs,
-      hostMs: Math.max(0, stepMs - known),
       roofline,
+      cycle: this.#cycles++,
+      timing: backend.timing,
       load: loadOf?.(),
-      rows: rows.rows(pathOf),
-      waits: [...rows.waits(pathOf), ...outsideOfPlans(waitMs - planWaitMs)],
+      after: statistics(),
+      pathOf: this.#modules.paths(),
     };
+    if (backend.timing !== 'device') return this.#tell(profileOf(recording, ended));
+    // The device says how long it computed when a value is read.
+    this.#saved = this.#saved
+      .then(() => readAnything(backend))
+      .then(() => this.#tell(profileOf(recording, ended)));
+    // close() waits for it, and throws its error.
+    this.#saved.catch(() => {});
+  }
+
+  #tell(profile: RankProfile): void {
+    const { rank, plan, send } = this.#options;
     send(profile);
     if (rank === 0) {
-      const share = percent(totals.productsMs / stepMs);
+      const share = percent(profile.productsMs / profile.stepMs);
       const facts = { 'time in products': `${share} of ${stepsText(profile)}, by their profile` };
       send({ kind: 'facts', rank, facts });
     }
@@ -165,6 +166,53 @@ export class StepProfiler {
       ),
     );
   }
+}
+
+/** Waits until the device has computed what it was given. */
+async function readAnything(backend: Backend): Promise<void> {
+  const buffer = backend.alloc(4);
+  try {
+    await backend.read(buffer);
+  } finally {
+    backend.free(buffer);
+  }
+}
+
+/** What is known when the steps of a profile have ended. */
+interface Ended extends Pick<RankProfile, 'rank' | 'cycle' | 'roofline' | 'timing' | 'load'> {
+  readonly after: Statistics;
+  readonly pathOf: (module: Module) => string;
+}
+
+function profileOf(
+  { rows, before, startMs, steps, dataMs, lastMs }: Recording,
+  { after, pathOf, ...ofRank }: Ended,
+): RankProfile {
+  const { betweenMs, computeMs, waitMs: planWaitMs, ...totals } = rows.totals;
+  // Ranks also wait outside of plans, as the stages of a pipeline do for each other.
+  const waitMs = Math.max(planWaitMs, after.communicationMs - before.communicationMs);
+  const stepMs = lastMs - startMs;
+  const graphMs = after.graphMs - before.graphMs;
+  const compileMs = after.compileMs - before.compileMs;
+  const known = computeMs + betweenMs + waitMs + dataMs + graphMs + compileMs;
+  return {
+    kind: 'profile',
+    ...ofRank,
+    from: steps[0] ?? 0,
+    to: steps.at(-1) ?? 0,
+    steps: steps.length,
+    stepMs,
+    computeMs,
+    betweenMs,
+    waitMs,
+    ...totals,
+    dataMs,
+    graphMs,
+    compileMs,
+    hostMs: Math.max(0, stepMs - known),
+    rows: rows.rows(pathOf),
+    waits: [...rows.waits(pathOf), ...outsideOfPlans(waitMs - planWaitMs)],
+  };
 }
 
 /** The waits of a rank that no message of a plan explains. A microsecond is only the reading of clocks. */
@@ -181,5 +229,7 @@ function figuresOf(recording: Recording, step: number): Readonly<Record<string, 
   recording.steps.push(step);
   recording.lastMs = nowMs;
   recording.lastProductsMs = productsMs;
-  return { 'utilization/products': share };
+  // A device that says its times later has said those of other steps by now.
+  const { timing } = currentSession().backend;
+  return timing === undefined ? { 'utilization/products': share } : {};
 }

@@ -86,9 +86,9 @@ export function createRankContext(parts: RankParts): RankContext {
         await servers.close();
         if (!(await settlesSoon(currentSession().finish()))) reason = closedEarly(rank);
         await saver.close();
+        await profiler?.close();
       } finally {
         recorder.close();
-        profiler?.close();
         utilization?.close();
         group.close(reason);
         parts.onClose();

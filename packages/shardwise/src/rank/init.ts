@@ -52,7 +52,7 @@ export interface InitOptions {
   readonly utilization?: UtilizationOptions;
   /**
    * The steps of which it is recorded what each operation and module took, such as `{ steps: [10, 12] }`. A page in the
-   * folder of the run shows it. Default: none, or those that `shardwise profile` asks for.
+   * folder of the run shows it. Modules that were constructed before have no names there. Default: none, or those that `shardwise profile` asks for.
    */
   readonly profile?: ProfileOptions;
 }

@@ -74,6 +74,8 @@ export interface RankProfile {
   readonly tinyParts: number;
   readonly tinyMs: number;
   readonly roofline: Roofline;
+  /** How the times of kernels were taken, if not between kernels: see `Backend.timing`. */
+  readonly timing?: 'device' | 'encoding' | undefined;
   /** Absent if the system does not say it. */
   readonly load?: HostLoad | undefined;
   readonly rows: readonly ProfileRow[];
@@ -112,6 +114,7 @@ export const rankProfile: z.ZodType<RankProfile> = z.object({
   tinyParts: count,
   tinyMs: amount,
   roofline: z.object({ f32: peak, half: peak, bytesPerSecond: peak }),
+  timing: z.enum(['device', 'encoding']).optional(),
   load: z.object({ threads: amount, cores: z.int().positive() }).optional(),
   rows: z
     .array(

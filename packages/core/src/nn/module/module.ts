@@ -1,4 +1,3 @@
-import { rankState } from '../../ambient.ts';
 import { kindOf } from '../../base/dtype-kind.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
 import { inspecting } from '../../print/inspect.ts';
@@ -57,7 +56,6 @@ export abstract class Module {
   constructor() {
     const membersOf = Module.#membersOf;
     constructions.begin(this, { base: Module, type: new.target, membersOf });
-    rankState.noteModule?.(this);
   }
 
   /** Whether layers like dropout behave as in training. It is true at first. */

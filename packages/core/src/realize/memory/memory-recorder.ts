@@ -2,9 +2,9 @@ import type { Node } from '../../graph/node.ts';
 import type { Backend, DeviceBuffer, Executable, MemoryUsage } from '../../spec/backend.ts';
 import { ConfigError } from '../../spec/errors.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
-import type { PlannedNodes } from '../plan/plan-timer.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
 import { addPlanTimer } from '../times/add-plan-timer.ts';
+import type { PlannedNodes } from '../times/program-parts.ts';
 import { type MemoryValue, WatchedRun } from './watched-run.ts';
 
 /** Memory that was allocated and freed as one piece. */

@@ -2,8 +2,7 @@ import type { Executable } from '../../spec/backend.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
 import type { Op } from '../../spec/op.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
-import type { PlannedNodes } from '../plan/plan-timer.ts';
-import { ownersOf } from '../times/program-parts.ts';
+import { ownersOf, type PlannedNodes } from '../times/program-parts.ts';
 import { occupantsOf } from './occupants.ts';
 
 /** What lies in some memory. */

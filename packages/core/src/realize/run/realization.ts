@@ -27,7 +27,6 @@ import {
 import { freeReleased, releasedNow, restorePending, takePending } from '../pending/pending.ts';
 import type { PendingWork } from '../pending/pending-work.ts';
 import { PlanFailure } from '../plan/execution-plan.ts';
-import { planTimer } from '../plan/plan-timer.ts';
 import { PlanCache } from '../cache/plan-cache.ts';
 import { forgetValues, smallValues } from '../pending/small-values.ts';
 import { numberLeaf, varyingConstants } from '../values/varying-numbers.ts';
@@ -243,11 +242,10 @@ export class Realization {
   ): Promise<readonly RootResult[]> {
     const { subgraph, message } = collected;
     const found = await this.#plans.planFor(subgraph, outputs, start);
-    const plan = planTimer.current?.(found.plan, subgraph, found.sizes) ?? found.plan;
     const numbers = varyingConstants(subgraph, found.varying).map(numberLeaf);
     const leaves = [...subgraph.leaves, ...numbers];
     const dueMessage = message && {
-      step: message.stepIn(plan, subgraph),
+      step: message.stepIn(found.plan, subgraph),
       send: async () => {
         // The message may have been sent by a try that then ran out of memory.
         if (message.root.value !== null) return;
@@ -255,7 +253,7 @@ export class Realization {
         this.#settle([message.root], [{ kind: 'storage', storage }]);
       },
     };
-    const { senders } = plan;
+    const { senders } = found.plan;
     const identityOf = (ids: readonly number[]): CallIdentity | undefined =>
       jointIdentity(ids.map((id) => nodeAt(subgraph, senders.get(id))?.identity ?? null));
     const all = {
@@ -266,13 +264,13 @@ export class Realization {
       identityOf,
     };
     try {
-      return await execute(plan, leaves, all);
+      return await execute(found.plan, leaves, all);
     } catch (failure) {
       if (shortageOf(failure) === null) throw failure;
       await (await import('./collect-garbage.ts')).collectGarbage();
     }
     try {
-      return await execute(plan, leaves, all);
+      return await execute(found.plan, leaves, all);
     } catch (failure) {
       const shortage = shortageOf(failure);
       if (shortage === null || !this.#plans.shrink(found, shortage)) throw failure;

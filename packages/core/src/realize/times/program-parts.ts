@@ -4,8 +4,14 @@ import { flopsOf } from '../../graph/flops-of.ts';
 import { dtypes, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
 import type { Op } from '../../spec/op.ts';
-import type { PlannedNodes } from '../plan/plan-timer.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
+
+/** The nodes whose values a plan computes. */
+export interface PlannedNodes {
+  readonly leaves: readonly Node[];
+  /** In program order. */
+  readonly computed: readonly Node[];
+}
 
 /** What a part of a program does for one of the nodes of the run. */
 interface PartShare {
@@ -38,9 +44,12 @@ interface Work {
   readonly elements: number;
 }
 
-/** In the time of one byte, a device can compute about this many operations. It decides how a program is divided. */
+/**
+ * How the time of a whole program is divided: in the time of one byte, a device computes about this many operations, and
+ * an element of a loop that is fused with others moves about this many bytes.
+ */
 const FLOPS_PER_BYTE = 32;
-const BYTES_PER_ELEMENT = 8;
+const BYTES_PER_ELEMENT = 2;
 
 type ComputeStep = Extract<PlanStep, { kind: 'compute' }>;
 

@@ -2,10 +2,9 @@ import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import type { Executable } from '../../spec/backend.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
-import type { PlannedNodes } from '../plan/plan-timer.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
 import { addPlanTimer } from './add-plan-timer.ts';
-import { PlanLayout, type ProgramPart } from './program-parts.ts';
+import { PlanLayout, type PlannedNodes, type ProgramPart } from './program-parts.ts';
 
 /** What is told of the runs of plans. Times are milliseconds. */
 export interface PlanListener {
@@ -37,9 +36,10 @@ const known = new WeakMap<ExecutionPlan, KnownPlan>();
 export function timePlans(listener: PlanListener): () => void {
   let run: TimedRun | null = null;
   const endTimer = addPlanTimer((plan, nodes, sizes) => {
-    run = new TimedRun(plan, nodes, knownPlan(plan, nodes, sizes), listener);
+    const timed = new TimedRun(plan, nodes, knownPlan(plan, nodes, sizes), listener);
+    run = timed;
     listener.begin(nodes.computed);
-    return { ...plan, steps: plan.steps.map((step, index) => run?.timed(step, index) ?? step) };
+    return { ...plan, steps: plan.steps.map((step, index) => timed.timed(step, index)) };
   });
   const end = observeGraph({
     gradient: () => {},
