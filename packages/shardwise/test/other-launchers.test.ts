@@ -38,6 +38,7 @@ describe('options of other launchers', () => {
     ['--standalone --nnodes=1 --nproc_per_node 2 train.ts', '--nnodes=1 --nproc 2 train.ts'],
     ['--rdzv_backend c10d --nnodes 2 --rdzv_endpoint a train.ts', '--nnodes 2 --rdzv a train.ts'],
     ['--num_nodes 1 --num_gpus 8 train.ts', '--nnodes 1 --nproc 8 train.ts'],
+    ['--config_file a.yaml --num_gpus 2 train.ts', '--config-file a.yaml --nproc 2 train.ts'],
     ['--plain -n 2 --num_gpus 3 train.ts', '--plain -n 2 --nproc 3 train.ts'],
     ['-n2 --no-report --num_gpus 3 train.ts', '-n2 --no-report --nproc 3 train.ts'],
   ])('%s are %s', (given, expected) => {

@@ -41,6 +41,9 @@ export function withOwnNames(
   argv: readonly string[],
   machine: LauncherMachine = thisMachine,
 ): readonly string[] {
+  if (argv[2] === 'config') {
+    return argv.map((word) => word.replace(/^--config_file(?==|$)/, '--config-file'));
+  }
   if (argv[2] !== 'run') return argv;
   const words: string[] = [];
   const others = new Map<string, string>();

@@ -45,6 +45,7 @@ export const granted: ReadonlySet<string> = new Set([
 
 /** Options of ours whose words other launchers write with _. */
 export const ownNames: ReadonlySet<string> = new Set([
+  '--config-file',
   '--nnodes',
   '--node-rank',
   '--rdzv-id',
@@ -76,8 +77,6 @@ export const refused: Readonly<Record<string, string>> = {
   '--gradient-accumulation-steps': `${inScript}: backward() of several batches before step()`,
   '--gradient-clipping': `${inScript}: optim.clipGradNorm()`,
   '--zero-stage': `${inScript}: dist.zero({ stage })`,
-  '--config-file':
-    'new Accelerator() of @shardwise/compat reads it; give the number of ranks with --nproc',
   '--gpu-ids': oneDevice,
   '--tpu': oneDevice,
   '--cpu': 'write --device cpu',
