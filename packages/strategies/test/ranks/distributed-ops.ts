@@ -12,6 +12,7 @@ import { currentSession, dimRanges } from '@shardwise/core/extend';
 import { distributeTensor, fromLocal } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import * as fc from 'fast-check';
+import { z } from 'zod';
 import { opCases, type OpCase, type Sizes } from './distributed-op-cases.ts';
 import { difference, joinMesh, values } from './distributed-tensor-values.ts';
 
@@ -37,12 +38,16 @@ const drawn: fc.Arbitrary<Drawn> = fc.record({
   }),
 });
 
+/** The number of random layouts and sizes of each op. */
+const task = z.object({ samples: z.number() });
+
 /** Compares ops on inputs in random layouts with the op on whole tensors. All ranks draw the same layouts. */
 export async function main(context: RankContext): Promise<readonly Outcome[]> {
+  const { samples } = task.parse(context.data);
   const group = await joinMesh(context);
   const outcomes: Outcome[] = [];
   for (const [name, spec] of Object.entries(opCases)) {
-    for (const sample of fc.sample(drawn, { numRuns: 4, seed: name.length * 31 + 7 }))
+    for (const sample of fc.sample(drawn, { numRuns: samples, seed: name.length * 31 + 7 }))
       outcomes.push(await check(name, spec, sample));
   }
   group.close();
