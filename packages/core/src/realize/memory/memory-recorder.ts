@@ -34,7 +34,7 @@ export interface MemoryRecord {
 }
 
 /** Hears of what happens while memory is watched. */
-export interface MemoryListener {
+interface MemoryListener {
   /** A run begins, which computes these nodes. They are in the order of the program. */
   run(nodes: readonly Node[]): void;
   /** Memory was freed that had been allocated before. */
