@@ -17,7 +17,7 @@ export function convertArray(array: HostArray, dtype: DType): HostArray | undefi
     const values = isNarrow ? widenFloats(data, array.dtype) : data;
     if (!(values instanceof Float32Array || values instanceof Float64Array)) return undefined;
     const floats = Float32Array.from(values);
-    if (floats.some((value, at) => !isFinite(value) && isFinite(values[at] ?? NaN)))
+    if (floats.some((value, at) => !isFinite(value) && isFinite(values[at] ?? value)))
       return undefined;
     return hostArray(dtype, shape, toBytes(floats));
   }
