@@ -265,7 +265,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     relay: ['run-state'],
     report: ['text', 'run-state'],
     profile: ['text', 'run-state', 'report', 'terminal'],
-    sinks: ['run-state'],
+    sinks: ['text', 'run-state'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
     'doctor/host': ['text'],
@@ -280,12 +280,14 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
+    top: ['text', 'rendezvous', 'run-state', 'report', 'terminal'],
     verify: ['environment'],
     cli: [
       'environment',
       'text',
       'blame',
       'doctor',
+      'top',
       'verify',
       'checkpoint/*',
       'rendezvous',

@@ -10,6 +10,7 @@ const COMMANDS = [
   ['profile'],
   ['blame'],
   ['doctor'],
+  ['top'],
   ['export'],
   ['estimate-memory'],
 ] as const;

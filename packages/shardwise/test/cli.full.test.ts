@@ -58,6 +58,7 @@ describe('shardwise run', () => {
     const out = join(directory, 'out');
     expect((await readdir(out)).sort()).toEqual([
       'checkpoints',
+      'live.json',
       'logs',
       'metrics.jsonl',
       'report.html',

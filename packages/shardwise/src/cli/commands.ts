@@ -1,11 +1,14 @@
+import { stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
 import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
+import { type RunPlace, topCommand } from '../top/top-command.ts';
 import { verifyCommand } from '../verify/verify-command.ts';
 import { estimateMemory } from './estimate-memory.ts';
 import { findScript } from './find-script.ts';
+import { parseEndpoint } from './parse-values.ts';
 import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
@@ -126,6 +129,31 @@ export async function profileByOptions(
 ): Promise<number> {
   const { steps, ...own } = profileSchema.parse(raw);
   return runByOptions(script, args, { ...own, profileSteps: steps, metrics: [], report: true });
+}
+
+const topSchema = z.object({
+  once: z.boolean(),
+  json: z.boolean(),
+  page: z.string().min(1).optional(),
+  secretFile: z.string().optional(),
+});
+
+/** Runs `shardwise top`. Throws the errors of topCommand. */
+export async function topByOptions(run: string | undefined, raw: unknown): Promise<void> {
+  const { once, json, page, secretFile } = topSchema.parse(raw);
+  await topCommand({ place: await placeOf(run), once, json, page, secretFile });
+}
+
+/** Tells a directory from an address, which has a port. A directory that exists is one. */
+async function placeOf(run: string | undefined): Promise<RunPlace> {
+  if (run === undefined) return { kind: 'latest' };
+  const isDirectory = await stat(run).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  return isDirectory || !/:\d{1,5}$/.test(run)
+    ? { kind: 'directory', path: run }
+    : { kind: 'hosts', ...parseEndpoint(run) };
 }
 
 const verifySchema = z.object({ nproc: z.number(), steps: z.number(), json: z.boolean() });

@@ -33,7 +33,6 @@ export interface ConcludeOptions {
 /** Writes the run's files, tells the user how the run ended and what is left of it, and returns the exit code. */
 export async function concludeRun(conclusion: ConcludeOptions): Promise<number> {
   const { run, options, record, output, localDirectory, interrupts } = conclusion;
-  record?.settle(run.end);
   const files = await record?.finish(options.report);
   output.end();
   const profile = conclusion.profile();

@@ -1,6 +1,6 @@
-import { createRequire } from 'node:module';
 import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError, Option } from 'commander';
+import { packageVersion } from '../text/package-version.ts';
 import { withOwnNames } from './other-launchers.ts';
 import {
   addItem,
@@ -114,7 +114,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     )
     .option(
       '--metrics <sink>',
-      'where figures of steps also go: csv, prometheus, tensorboard, or a module; repeatable',
+      'where figures of steps also go: csv, opentelemetry, prometheus, tensorboard, or a module; repeatable',
       addItem,
       [],
     )
@@ -178,6 +178,21 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .action(async (script: string, args: string[], raw: unknown) => {
       const { profileByOptions } = await import('./commands.ts');
       exitCode = await profileByOptions(script, args, raw);
+    });
+  program
+    .command('top')
+    .description('show a run while it lasts: its steps, its speed, and each rank, the worst first')
+    .argument(
+      '[run]',
+      "a run directory, or HOST:PORT of a run's --rdzv (default: the latest run in runs/)",
+    )
+    .option('--once', 'show it once, and not until it is over', false)
+    .option('--json', 'print it once, as JSON', false)
+    .option('--page <file>', 'also write a page that loads itself again, such as top.html')
+    .option('--secret-file <path>', "file with the job's secret (default: $SHARDWISE_SECRET)")
+    .action(async (run: string | undefined, raw: unknown) => {
+      const { topByOptions } = await import('./commands.ts');
+      await topByOptions(run, raw);
     });
   program
     .command('verify')
@@ -276,10 +291,4 @@ function commanderExit(
     process.stderr.write(`Reading the command line: ${found}. See \`${help}\`\n`);
   }
   return USAGE_EXIT_CODE;
-}
-
-function packageVersion(): string {
-  const manifest: unknown = createRequire(import.meta.url)('../../package.json');
-  const hasVersion = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
-  return hasVersion ? String(manifest.version) : '';
 }

@@ -8,13 +8,22 @@ import { type GenerationStart, runGenerations } from '../launcher/run-generation
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
 import type { WrittenProfile } from '../profile/profile-files.ts';
 import { profileVariable } from '../profile/profile-options.ts';
-import { firstRankOf, type Generation, worldSizeOf } from '../rendezvous/generation.ts';
+import {
+  describeFailure,
+  firstRankOf,
+  type Generation,
+  type GenerationEnd,
+  worldSizeOf,
+} from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
 import { loadSinks } from '../sinks/load-sinks.ts';
 import { LiveOutput } from '../terminal/live-output.ts';
 import { paintOf } from '../terminal/paint.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
 import { type RunOutput, stoppingNotice } from '../terminal/run-output.ts';
+import { describeError } from '../text/describe-error.ts';
+import { LivePublisher } from '../top/live-publisher.ts';
+import type { RunEnding } from '../top/take-snapshot.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
 import { checkServers, serverFacts, startServers } from './run-servers.ts';
@@ -86,10 +95,19 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       : new RunRecord(
           { ...head, runDirectory },
           output,
-          sinks.map((open) => open(runDirectory)),
+          sinks.map((open) => open(runDirectory, (text) => output.notice(text))),
           options.profileSteps === undefined ? undefined : onProfile,
         );
   const servers = await startServers({ options, runDirectory, resume, output });
+  const live =
+    record === undefined || runDirectory === undefined
+      ? undefined
+      : new LivePublisher({
+          runDirectory,
+          run: record,
+          store,
+          onNotice: (text) => output.notice(text),
+        });
   let sink: MessageSink | undefined;
   const add = (message: RunMessage): void => (sink ?? record)?.add(message);
   const stop = new AbortController();
@@ -123,6 +141,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       epoch: generation.epoch,
       worldSize: worldSizeOf(generation),
       transport: describeTransport(choice),
+      hosts: generation.nodes.map(({ name, ranks }) => ({ name, ranks })),
       reason: notice?.reason,
       resumeDirectory: generation.resumeDirectory,
     });
@@ -162,6 +181,8 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       onMessage: add,
       onLine: (rank, line, stream) => output.rankLine(rank, line, stream),
     });
+    record?.settle(run.end);
+    await live?.end(endingOf(run.end, interrupts.count > 0));
     await rendezvous.close();
     record?.add({ kind: 'facts', rank: 0, facts: serverFacts((await servers?.stop()) ?? []) });
     return await concludeRun({
@@ -175,6 +196,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       profile: () => profile,
     });
   } catch (error) {
+    await live?.end({ phase: 'failed', reason: describeError(error) });
     await rendezvous.close();
     throw error;
   } finally {
@@ -182,6 +204,12 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     clearInterval(memory);
     interrupts.dispose();
   }
+}
+
+/** How `shardwise top` names the end of a run. A run that the user has ended is not finished. */
+function endingOf(end: GenerationEnd, isInterrupted: boolean): RunEnding {
+  if (end.kind === 'failed') return { phase: 'failed', reason: describeFailure(end.failure) };
+  return { phase: end.kind === 'finished' && !isInterrupted ? 'finished' : 'stopped' };
 }
 
 /**

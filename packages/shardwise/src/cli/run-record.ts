@@ -6,6 +6,7 @@ import { htmlReport } from '../report/html-report.ts';
 import { MetricsLog } from '../report/metrics-log.ts';
 import type { GenerationEnd } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
+import { initialRanks, type RankFigures, reduceRanks } from '../run-state/rank-figures.ts';
 import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
 import type { MetricSink } from '../sinks/metric-sink.ts';
 import { SinkQueue } from '../sinks/sink-queue.ts';
@@ -20,6 +21,7 @@ export class RunRecord {
   readonly #directory: string;
   readonly #profiles: ProfileFiles;
   #state: RunState;
+  #ranks: readonly RankFigures[];
 
   constructor(
     head: RunHead & { readonly runDirectory: string },
@@ -31,6 +33,7 @@ export class RunRecord {
     this.#output = output;
     this.#directory = head.runDirectory;
     this.#state = initialRunState(head);
+    this.#ranks = initialRanks(head.worldSize);
     this.#sinks = new SinkQueue(sinks, (text) => output.notice(text));
     this.#profiles = new ProfileFiles({
       directory: head.runDirectory,
@@ -45,12 +48,18 @@ export class RunRecord {
     return this.#state;
   }
 
+  /** What is known of each rank of the present generation. */
+  get ranks(): readonly RankFigures[] {
+    return this.#ranks;
+  }
+
   add(message: RunMessage): void {
     if (message.kind === 'profile') {
       this.#profiles.add(message, this.#state.head.worldSize);
       return;
     }
     this.#state = reduceRun(this.#state, message);
+    this.#ranks = reduceRanks(this.#ranks, message);
     this.#metrics.update(this.#state);
     this.#sinks.update(this.#state);
     this.#output.update(this.#state);

@@ -11,6 +11,7 @@ import { rankServers } from './server-metrics.ts';
 import { writableAt } from '../checkpoint/places/checkpoint-place.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
+import type { Traffic } from './join/count-traffic.ts';
 import { checkFacts } from './check-metrics.ts';
 import { hostLoad } from '../profile/measure-host.ts';
 import { StepProfiler, type StepProfilerOptions } from '../profile/step-profiler.ts';
@@ -34,10 +35,16 @@ export interface RankParts extends RankSurroundings {
 
 export function createRankContext(parts: RankParts): RankContext {
   const { rank, localRank, transport, device, group, mesh } = parts;
-  const { runDirectory, resumeDirectory, stop, send, utilization } = parts;
-  const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
+  const { runDirectory, resumeDirectory, stop, send, utilization, serversData } = parts;
+  const traffic = parts.traffic ?? { sentBytes: 0, receivedBytes: 0 };
+  const isCounted = parts.traffic !== undefined || serversData !== undefined;
+  const { servers, metrics: serverMetrics } = rankServers(serversData, traffic);
   const worldSize = group.size;
-  const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
+  const recorder = new StepRecorder({
+    rank,
+    send: isCounted ? withTraffic(send, traffic) : send,
+    memoryBytes: parts.memoryBytes,
+  });
   const profiler =
     parts.profile && new StepProfiler({ ...parts.profile, rank, loadOf: hostLoad, send });
   const saver = new CheckpointSaver({
@@ -93,6 +100,24 @@ export function createRankContext(parts: RankParts): RankContext {
         parts.onClose();
       }
     },
+  };
+}
+
+/** Adds to each report of a step what was sent and received since the previous one. */
+function withTraffic(send: RankSurroundings['send'], traffic: Traffic): RankSurroundings['send'] {
+  let before = { sentBytes: 0, receivedBytes: 0 };
+  return (message) => {
+    if (message.kind !== 'step') {
+      send(message);
+      return;
+    }
+    const now = { ...traffic };
+    send({
+      ...message,
+      sentBytes: now.sentBytes - before.sentBytes,
+      receivedBytes: now.receivedBytes - before.receivedBytes,
+    });
+    before = now;
   };
 }
 

@@ -158,8 +158,9 @@ async function localInput(whole: Tensor, layout: Layout, mesh: Mesh): Promise<Te
     0,
   );
   const sign = place % 2 === 0 ? 1 : -1;
-  // The offsets of the ranks are 1.25, -1.25 and so on. Only the first rank also adds the values.
-  const offset = terms > 1 ? sign * 1.25 : 0;
+  // The offsets of the ranks are 1.25, -1.25 and so on, and add up to 0. Only the first rank also adds the values.
+  const isPaired = place < terms - (terms % 2);
+  const offset = isPaired ? sign * 1.25 : 0;
   const data = Array.from(await part.data(), Number);
   const term = Float32Array.from(data, (value) => (place === 0 ? value : 0) + offset);
   return fromData(term, part.shape, 'f32').requiresGrad_();
