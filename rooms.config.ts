@@ -41,6 +41,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'realize/cache',
       'realize/run',
       'realize/times',
+      'realize/memory',
     ),
     ...inOrder(
       CORE_GROUND,
@@ -180,7 +181,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   },
   compat: {
     config: [],
-    deepspeed: ['config'],
+    zero: [],
+    deepspeed: ['config', 'zero'],
     accelerate: ['config'],
     horovod: [],
   },
@@ -255,7 +257,9 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   shardwise: {
     'checkpoint/format': [],
     environment: [],
+    communication: [],
     text: [],
+    accelerate: [],
     blame: ['text'],
     'checkpoint/places': ['checkpoint/format'],
     rendezvous: ['text'],
@@ -266,6 +270,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     report: ['text', 'run-state'],
     profile: ['text', 'run-state', 'report', 'terminal'],
     sinks: ['text', 'run-state'],
+    memory: ['text', 'report'],
     terminal: ['text', 'run-state'],
     'checkpoint/single-file': ['checkpoint/format', 'checkpoint/places', 'checkpoint/load'],
     'doctor/host': ['text'],
@@ -285,6 +290,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     cli: [
       'environment',
       'text',
+      'accelerate',
       'blame',
       'doctor',
       'top',
@@ -299,7 +305,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'terminal',
       'launcher/*',
     ],
-    groups: ['checkpoint/*', 'run-state', 'profile', 'verify'],
+    groups: ['checkpoint/*', 'run-state', 'profile', 'verify', 'communication', 'memory'],
     rank: [
       'environment',
       'text',

@@ -109,6 +109,7 @@ const onDemand = {
   safetensors: 'states that ranks send',
   'state-mismatch': 'saved models that do not fit',
   'index-error': 'indices out of range',
+  'failure-of': 'runs that fail',
   'loaded-on-demand': 'parameters in parts or in fewer bits',
   'page-saver': 'checkpoints',
   'collect-garbage': 'memory that does not suffice',

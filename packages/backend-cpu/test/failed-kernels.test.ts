@@ -15,7 +15,7 @@ const failing = {
 };
 
 function run(partitions: readonly (typeof partition)[], updatesInPlace: boolean): Promise<void> {
-  const locations = { of: new Map(), scratchBytes: 0 };
+  const locations = { of: new Map(), scratchBytes: 0, temporaries: { parts: 0, values: [] } };
   const noBuffers: DeviceBuffer[] = [];
   const signature = { inputs: [], outputs: [] };
   const storage = { copiesBefore: [], copiesAfter: [], updatesInPlace };

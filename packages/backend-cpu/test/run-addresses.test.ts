@@ -76,6 +76,7 @@ describe('addresses of a run', () => {
         [2, { in: 'scratch', byteOffset: 32 }],
       ]),
       scratchBytes: 64,
+      temporaries: { parts: 1, values: [] },
     });
     const first = addresses.at([a], [b], 1024);
     expect([0, 1, 2].map(first)).toEqual([a.byteOffset, b.byteOffset, 1056]);

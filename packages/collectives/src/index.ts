@@ -34,6 +34,8 @@ export { connectPorts, type ConnectedPorts } from './browser/connect-ports.ts';
 export { createPageWorld, type PageRank, type PageWorld } from './browser/page-world.ts';
 export { joinPageWorld } from './browser/join-page-world.ts';
 export { limitCalls } from './call/limit-calls.ts';
+export { type CallListener, observeCalls, type ObservedCall } from './recorder/observe-calls.ts';
+export type { ObservedGroup } from './call/call-observer.ts';
 export { canRecordCalls, recordCalls } from './recorder/record-calls.ts';
 export { FlightRecorder, type FlightRecorderOptions } from './recorder/flight-recorder.ts';
 export type {

@@ -188,6 +188,12 @@ export { type GraphPlace, GraphPlaces, type Phase, phases } from './nn/profile/g
 export { type PlanListener, timePlans } from './realize/times/time-plans.ts';
 export type { ProgramPart } from './realize/times/program-parts.ts';
 export {
+  type MemoryAllocation,
+  MemoryRecorder,
+  type MemoryRecord,
+} from './realize/memory/memory-recorder.ts';
+export type { MemoryValue } from './realize/memory/watched-run.ts';
+export {
   BufferTensor,
   constructParts,
   Parameter,

@@ -55,7 +55,13 @@ export {
   type Zero2EstimateOptions,
   type Zero3EstimateOptions,
 } from './memory/estimate.ts';
-export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
+export {
+  type HeldMemory,
+  heldMemory,
+  memory,
+  type MemoryOptions,
+  type MemoryUse,
+} from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';
 export { textTable } from './plan/text-table.ts';

@@ -184,6 +184,18 @@ export const topicsOfRanks: readonly Section[] = [
         /collectives\/(mpi|shm|transports\/tcp)\//,
       ),
       topic(
+        'profiler/memory',
+        'Memory of a rank over time',
+        'Bytes by what they are for, the module and operation that made each block, and what lay in memory at the peak.',
+        /shardwise\/memory\/|core\/realize\/memory\//,
+      ),
+      topic(
+        'profiler/communication',
+        'Communication of a rank',
+        'Logs the calls of groups: how often, how large, how fast, how much computation hides, and who waits for whom.',
+        /shardwise\/communication\/|collectives\/[\w/]*\/(observe-calls|call-observer)\./,
+      ),
+      topic(
         'process-groups/transports',
         'Transports and ports of pages',
         'Transports between ranks of one thread, through another process, and between workers of a page.',

@@ -1,5 +1,5 @@
 import { type Lifetime, placeLifetimes } from '@shardwise/core/base';
-import type { Program } from '@shardwise/core/spec';
+import type { Program, Temporaries } from '@shardwise/core/spec';
 import { ALIGNMENT_BYTES } from '../memory/arena.ts';
 import type { Dataflow } from '../program/dataflow.ts';
 import { byteLengthOf, valueAt, type CpuProgram } from '../program/instruction.ts';
@@ -23,6 +23,8 @@ export interface StoragePlan {
   /** The locations of values in the caller's buffers, by value id. */
   readonly given: ReadonlyMap<number, Location>;
   readonly temporaries: readonly Lifetime[];
+  /** The number of partitions. */
+  readonly parts: number;
   /** Reshapes that partitions read, and the values in memory that they are reshapes of. */
   readonly reshapes: ReadonlyMap<number, number>;
   /** Copies of inputs that are outputs too. */
@@ -37,6 +39,7 @@ export interface StoragePlan {
 export interface Locations {
   readonly of: ReadonlyMap<number, Location>;
   readonly scratchBytes: number;
+  readonly temporaries: Temporaries;
 }
 
 /** Maps an update's value to the input that the last partition writes directly, if that partition is a kernel. */
@@ -97,6 +100,7 @@ export function planStorage(
     temporaries: lifetimesOf(program, partitions, kernelStorage, flow).filter(
       ({ id }) => !locations.has(id),
     ),
+    parts: partitions.length,
     reshapes: new Map(
       partitions.flatMap(({ inputs }) => inputs.map((id) => [id, flow.root(id) ?? id] as const)),
     ),
@@ -107,8 +111,8 @@ export function planStorage(
 }
 
 /** Places the temporaries in scratch memory. A reshape that a partition reads lies where its root lies. */
-export function locate({ given, temporaries, reshapes }: StoragePlan): Locations {
-  const { places, pageBytes } = placeLifetimes(temporaries, { alignmentBytes: ALIGNMENT_BYTES });
+export function locate({ given, temporaries: values, parts, reshapes }: StoragePlan): Locations {
+  const { places, pageBytes } = placeLifetimes(values, { alignmentBytes: ALIGNMENT_BYTES });
   const locations = new Map(given);
   for (const [id, { byteOffset }] of places) {
     locations.set(id, { in: 'scratch', byteOffset });
@@ -117,7 +121,7 @@ export function locate({ given, temporaries, reshapes }: StoragePlan): Locations
     const location = locations.get(root);
     if (location !== undefined) locations.set(id, location);
   }
-  return { of: locations, scratchBytes: pageBytes[0] ?? 0 };
+  return { of: locations, scratchBytes: pageBytes[0] ?? 0, temporaries: { parts, values } };
 }
 
 function lifetimesOf(

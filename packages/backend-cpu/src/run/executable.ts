@@ -6,6 +6,7 @@ import {
   IndexError,
   type RunOptions,
   type Sizes,
+  type Temporaries,
 } from '@shardwise/core/spec';
 import type { Arena } from '../memory/arena.ts';
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
@@ -55,6 +56,10 @@ export class CpuExecutable implements Executable {
     this.#fallbacks = fallbacks;
     this.#link = link;
     host.scratch.reserve(locations.scratchBytes);
+  }
+
+  get temporaries(): Temporaries {
+    return this.#locations.temporaries;
   }
 
   run(

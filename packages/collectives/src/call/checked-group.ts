@@ -28,11 +28,18 @@ import {
   type TransferOptions,
 } from './call-options.ts';
 import { Counters } from './counters.ts';
-import type { GroupRecording } from './group-recording.ts';
+import type { CallObserver } from './call-observer.ts';
 import type { GroupCall, Transfer } from './calls.ts';
 import type { CallRecord, Member, Operation } from './record.ts';
 
 const EMPTY = new Uint8Array(0);
+
+/** What groups that are split from each other have in common. A group may have an order of its own. */
+interface Family {
+  /** How calls are issued. Null: as they are made. */
+  order: CallOrder | null;
+  readonly calls: { observer: CallObserver | null };
+}
 
 /** Takes the calls of one kind, in the order of the program. A call is issued before `issue` returns. */
 interface Issuer<Call> {
@@ -50,9 +57,10 @@ export abstract class CheckedGroup implements ProcessGroup {
   /** For each rank of this group, its rank in the world. */
   readonly worldRanks: readonly number[];
   readonly counters: Counters = new Counters();
-  #recording: GroupRecording | undefined;
-  /** How calls are issued. Groups that are split from each other have it in common. */
-  #order: { current: CallOrder | null } = { current: null };
+  /** The same name on all ranks of the group. */
+  name = 'world';
+  #splits = 0;
+  #family: Family = { order: null, calls: { observer: null } };
   #limits: Limits = DEFAULT_LIMITS;
 
   /** Without `worldRanks` the group is the world. */
@@ -62,9 +70,9 @@ export abstract class CheckedGroup implements ProcessGroup {
     this.worldRanks = worldRanks ?? Array.from({ length: size }, (_, member) => member);
   }
 
-  /** Records the calls of this group, and of groups split from it, from now on. */
-  recordTo(recording: GroupRecording): void {
-    this.#recording = recording;
+  /** Who observes the calls of this group and of all groups that have a split in common with it. */
+  get observed(): Family['calls'] {
+    return this.#family.calls;
   }
 
   /**
@@ -76,8 +84,8 @@ export abstract class CheckedGroup implements ProcessGroup {
   }
 
   orderCalls(order: CallOrder | null): void {
-    if (order === null) this.#order = { current: null };
-    else this.#order.current = order;
+    if (order === null) this.#family = { ...this.#family, order };
+    else this.#family.order = order;
   }
 
   protected abstract get collectives(): Issuer<GroupCall>;
@@ -154,12 +162,8 @@ export abstract class CheckedGroup implements ProcessGroup {
       const isRoot = root === this.rank;
       if (isRoot) fillFrom('broadcast', options?.input, buffer);
       const record = recordOf('broadcast', { buffer, root, options });
-      return this.#start(
-        record,
-        isRoot ? buffer.bytes : EMPTY,
-        isRoot ? EMPTY : buffer.bytes,
-        options,
-      );
+      const { bytes } = buffer;
+      return this.#start(record, isRoot ? bytes : EMPTY, isRoot ? EMPTY : bytes, options);
     });
   }
 
@@ -241,47 +245,23 @@ export abstract class CheckedGroup implements ProcessGroup {
     checkNumber('color', color ?? 0);
     checkNumber('key', key);
     const limits = limitsOf('split', options, this.#limits);
-    const recording = this.#recording;
-    const name = recording?.partName(color) ?? '';
+    const name = `${this.name}/${this.#splits++}:${color ?? 'none'}`;
     const part = await this.divide({ color, key }, limits);
     if (part instanceof CheckedGroup) {
+      part.name = name;
       part.#limits = this.#limits;
-      part.#order = this.#order;
-      if (recording !== undefined) {
-        part.recordTo(recording.part(name, part.rank, part.worldRanks));
-      }
+      part.#family = this.#family;
+      this.observed.observer?.group(part);
     }
     return part;
   }
 
   send(buffer: TypedBytes, to: number, options?: TransferOptions): Promise<void> {
-    return issued(() => {
-      return this.#startTransfer(
-        {
-          operation: 'send',
-          buffer,
-          peer: to,
-          tag: options?.tag ?? 0,
-          identity: options?.identity,
-        },
-        options,
-      );
-    });
+    return issued(() => this.#startTransfer('send', buffer, to, options));
   }
 
   recv(buffer: TypedBytes, from: number, options?: TransferOptions): Promise<void> {
-    return issued(() => {
-      return this.#startTransfer(
-        {
-          operation: 'recv',
-          buffer,
-          peer: from,
-          tag: options?.tag ?? 0,
-          identity: options?.identity,
-        },
-        options,
-      );
-    });
+    return issued(() => this.#startTransfer('recv', buffer, from, options));
   }
 
   /** Tells all ranks' colours and keys to every rank. Every `divide` begins with this. */
@@ -291,9 +271,8 @@ export abstract class CheckedGroup implements ProcessGroup {
     const onAgreed = (records: readonly CallRecord[]): void => {
       met.push(...records.flatMap((peer) => peer.member ?? []));
     };
-    const issue = (): Promise<void> =>
-      this.#run({ record, input: EMPTY, output: EMPTY, onAgreed }, limits);
-    await this.#inOrder(undefined, issue);
+    const call = { record, input: EMPTY, output: EMPTY, onAgreed };
+    await this.#inOrder(undefined, () => this.#run(call, limits));
     return met;
   }
 
@@ -304,36 +283,40 @@ export abstract class CheckedGroup implements ProcessGroup {
     options: CallOptions | undefined,
   ): Promise<void> {
     const limits = limitsOf(record.operation, options, this.#limits);
-    const issue = (): Promise<void> => this.#run({ record, input, output }, limits);
-    return this.#inOrder(options, issue);
+    return this.#inOrder(options, () => this.#run({ record, input, output }, limits));
   }
 
   #inOrder(options: CallOptions | undefined, issue: () => Promise<void>): Promise<void> {
-    const { current } = this.#order;
-    return current === null || options?.identity !== undefined ? issue() : current(issue);
+    const { order } = this.#family;
+    return order === null || options?.identity !== undefined ? issue() : order(issue);
   }
 
   #run(call: GroupCall, limits: Limits): Promise<void> {
     this.counters.addCall(call.record);
-    const recording = this.#recording;
-    if (recording === undefined) return this.collectives.issue(call, limits);
-    const recorded = recording.collective(call, limits.timeoutMs);
-    const onStarted = (): void => recording.start(recorded);
-    const done = this.collectives.issue({ ...call, onStarted }, limits);
-    void recording.follow(recorded, done);
+    const follower = this.observed.observer?.collective(this, call, limits.timeoutMs);
+    const onStarted = follower?.started;
+    const done = this.collectives.issue(follower ? { ...call, onStarted } : call, limits);
+    void follower?.follow(done);
     return done;
   }
 
-  #startTransfer(transfer: Transfer, options: CallOptions | undefined): Promise<void> {
-    checkBuffer(transfer.operation, 'buffer', transfer.buffer);
-    checkPeer(transfer.operation, transfer.peer, this.rank, this.size);
-    checkTag(transfer.operation, transfer.tag);
-    const limits = limitsOf(transfer.operation, options, this.#limits);
+  #startTransfer(
+    operation: Transfer['operation'],
+    buffer: TypedBytes,
+    peer: number,
+    options: TransferOptions | undefined,
+  ): Promise<void> {
+    const tag = options?.tag ?? 0;
+    checkBuffer(operation, 'buffer', buffer);
+    checkPeer(operation, peer, this.rank, this.size);
+    checkTag(operation, tag);
+    const transfer: Transfer = { operation, buffer, peer, tag, identity: options?.identity };
+    const limits = limitsOf(operation, options, this.#limits);
     return this.#inOrder(options, () => {
-      this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
-      const recorded = this.#recording?.transfer(transfer, limits.timeoutMs);
+      this.counters.add(operation, buffer.bytes.byteLength);
+      const follower = this.observed.observer?.transfer(this, transfer, limits.timeoutMs);
       const done = this.transfers.issue(transfer, limits);
-      if (recorded !== undefined) void this.#recording?.follow(recorded, done);
+      void follower?.follow(done);
       return done;
     });
   }

@@ -1,19 +1,12 @@
-import { dtypes, type DType, type TypedBytes } from '@shardwise/core/spec';
-import type { GroupCall } from './calls.ts';
+import { dtypes, type DType } from '@shardwise/core/spec';
+import type { CallFollower } from './call-observer.ts';
+import type { GroupCall, Transfer } from './calls.ts';
 import type { NewCall, RecordedCall, RecordedSize } from './recorded-call.ts';
 
 /** The parts of a recorder that a group's recording uses. */
 export interface RecordingOwner {
-  group(name: string, rank: number, worldRanks: readonly number[]): GroupRecording;
   add(call: NewCall): RecordedCall;
   fail(call: RecordedCall, error: unknown): void;
-}
-
-interface RecordableTransfer {
-  readonly operation: 'send' | 'recv';
-  readonly buffer: TypedBytes;
-  readonly peer: number;
-  readonly tag: number;
 }
 
 /** Records the calls of one group for a flight recorder. */
@@ -27,7 +20,6 @@ export class GroupRecording {
   readonly #messages = new Map<string, number>();
   #collectives = 0;
   #transfers = 0;
-  #splits = 0;
   #lastStarted = -1;
   #lastCompleted = -1;
 
@@ -62,19 +54,7 @@ export class GroupRecording {
     return this.#lastCompleted;
   }
 
-  /**
-   * The name of the group that a split makes, which is the same on all its ranks. It is asked for when the
-   * split is issued.
-   */
-  partName(color: number | undefined): string {
-    return `${this.name}/${this.#splits++}:${color ?? 'none'}`;
-  }
-
-  part(name: string, rank: number, worldRanks: readonly number[]): GroupRecording {
-    return this.#owner.group(name, rank, worldRanks);
-  }
-
-  collective(call: GroupCall, timeoutMs: number): RecordedCall {
+  collective(call: GroupCall, timeoutMs: number): CallFollower {
     const { record, input, output } = call;
     const recorded = this.#add({
       what: record,
@@ -83,10 +63,10 @@ export class GroupRecording {
       timeoutMs,
     });
     this.#collectives += 1;
-    return recorded;
+    return this.#follower(recorded);
   }
 
-  transfer({ operation, buffer, peer, tag }: RecordableTransfer, timeoutMs: number): RecordedCall {
+  transfer({ operation, buffer, peer, tag }: Transfer, timeoutMs: number): CallFollower {
     const key = `${operation} ${peer} ${tag}`;
     const number = this.#messages.get(key) ?? 0;
     this.#messages.set(key, number + 1);
@@ -98,16 +78,20 @@ export class GroupRecording {
       timeoutMs,
     });
     this.#transfers += 1;
-    return recorded;
+    return this.#follower(recorded);
   }
 
-  start(call: RecordedCall): void {
-    call.startedMs = performance.now();
-    this.#lastStarted = call.collectiveSequence;
+  #follower(call: RecordedCall): CallFollower {
+    return {
+      started: () => {
+        call.startedMs = performance.now();
+        this.#lastStarted = call.collectiveSequence;
+      },
+      follow: (done) => this.#follow(call, done),
+    };
   }
 
-  /** Records how a call ends, before its caller learns of it. The promise never rejects. */
-  async follow(call: RecordedCall, done: Promise<void>): Promise<void> {
+  async #follow(call: RecordedCall, done: Promise<void>): Promise<void> {
     try {
       await done;
       call.completedMs = performance.now();

@@ -3,6 +3,8 @@ import { ConfigError, ShardwiseError } from '@shardwise/core/spec';
 import { StackSampler } from './stack-sampler.ts';
 import { configOf, entryOf, statusOf } from './dump-entry.ts';
 import type { FlightDump, FlightFailure } from './flight-dump.ts';
+import type { CallFollower, CallObserver, ObservedGroup } from '../call/call-observer.ts';
+import type { GroupCall, Transfer } from '../call/calls.ts';
 import { GroupRecording, type RecordingOwner } from '../call/group-recording.ts';
 import type { NewCall, RecordedCall } from '../call/recorded-call.ts';
 
@@ -33,13 +35,14 @@ const MAX_SIZE = 100_000;
 const KEPT_CALL_SITES = 64;
 
 /** Records the latest calls of one rank on all its groups. Compare a dump of it with those of the other ranks. */
-export class FlightRecorder implements RecordingOwner {
+export class FlightRecorder implements RecordingOwner, CallObserver {
   readonly rank: number;
   readonly worldSize: number;
   readonly #calls: RingBuffer<RecordedCall>;
   readonly #withStack = new RingBuffer<RecordedCall>(KEPT_CALL_SITES);
   readonly #stacks = new StackSampler();
   readonly #groups: GroupRecording[] = [];
+  readonly #recordings = new WeakMap<ObservedGroup, GroupRecording>();
   readonly #onFailure: (recorder: FlightRecorder) => void;
   #issued = 0;
   #failure: FlightFailure | null = null;
@@ -64,13 +67,16 @@ export class FlightRecorder implements RecordingOwner {
     this.#onFailure = options.onFailure ?? (() => {});
   }
 
-  /**
-   * A recording for one group. `name` is the same on all ranks of the group. `rank` is this rank's number in the group.
-   */
-  group(name: string, rank: number, worldRanks: readonly number[]): GroupRecording {
-    const group = new GroupRecording(this, { id: this.#groups.length, name, rank, worldRanks });
-    this.#groups.push(group);
-    return group;
+  group(group: ObservedGroup): void {
+    this.#recordingOf(group);
+  }
+
+  collective(group: ObservedGroup, call: GroupCall, timeoutMs: number): CallFollower {
+    return this.#recordingOf(group).collective(call, timeoutMs);
+  }
+
+  transfer(group: ObservedGroup, transfer: Transfer, timeoutMs: number): CallFollower {
+    return this.#recordingOf(group).transfer(transfer, timeoutMs);
   }
 
   /** Records a call that was issued. */
@@ -104,6 +110,17 @@ export class FlightRecorder implements RecordingOwner {
       missing_ranks: missingRanks(error, this.#groups[call.group]),
     };
     this.#onFailure(this);
+  }
+
+  #recordingOf(group: ObservedGroup): GroupRecording {
+    let recording = this.#recordings.get(group);
+    if (recording === undefined) {
+      const { name, rank, worldRanks } = group;
+      recording = new GroupRecording(this, { id: this.#groups.length, name, rank, worldRanks });
+      this.#groups.push(recording);
+      this.#recordings.set(group, recording);
+    }
+    return recording;
   }
 
   /** The recorded calls as plain data. */

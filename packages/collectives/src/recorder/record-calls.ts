@@ -1,4 +1,5 @@
 import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
+import { addObserver } from '../call/call-observer.ts';
 import { CheckedGroup } from '../call/checked-group.ts';
 import type { FlightRecorder } from './flight-recorder.ts';
 
@@ -10,7 +11,8 @@ import type { FlightRecorder } from './flight-recorder.ts';
 export function recordCalls(group: ProcessGroup, recorder: FlightRecorder): void {
   if (!(group instanceof CheckedGroup)) throw refusal('it is of another kind than those made here');
   if (group.counters.entries().length > 0) throw refusal('it has been called already');
-  group.recordTo(recorder.group('world', group.rank, group.worldRanks));
+  recorder.group(group);
+  addObserver(group.observed, recorder);
 }
 
 /** Whether recordCalls accepts the group. */

@@ -91,8 +91,26 @@ export interface RunOptions {
   readonly onPart?: (instructions: readonly number[], durationMs: number) => void;
 }
 
+/** The values that a program keeps in the device's own temporary memory while it runs. */
+export interface Temporaries {
+  /** The number of parts that run one after another. */
+  readonly parts: number;
+  /**
+   * By value, the first and the last part that need it. Ids are those of the program; a backend may add values of its
+   * own, with larger ids.
+   */
+  readonly values: readonly {
+    readonly id: number;
+    readonly byteLength: number;
+    readonly first: number;
+    readonly last: number;
+  }[];
+}
+
 /** A compiled program. */
 export interface Executable {
+  /** Absent if the backend does not know it. It is for timelines of memory. */
+  readonly temporaries?: Temporaries;
   /**
    * Runs the program. Buffers are in the order of `program.inputs` and `program.outputs`. Outputs do not
    * overlap inputs or each other. Inputs that are targets of updates are written. Runs are ordered with every

@@ -44,3 +44,17 @@ export {
   type FlightStatus,
   recordCalls,
 } from '@shardwise/collectives';
+export {
+  CommsLogger,
+  commsLogger,
+  type CommsLoggerOptions,
+  type LogSummaryOptions,
+} from '../communication/comms-logger.ts';
+export type { AwaitedRank, CommsRow, CommsSummary } from '../communication/comms-summary.ts';
+export {
+  MemoryTimeline,
+  memoryTimeline,
+  type MemoryTimelineOptions,
+} from '../memory/memory-timeline.ts';
+export { memoryPage } from '../memory/memory-page.ts';
+export type { MemoryBlock, MemoryCategory, MemoryProfile } from '../memory/memory-profile.ts';

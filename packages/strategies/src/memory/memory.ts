@@ -48,32 +48,17 @@ const memoryRules: OptionRules<MemoryOptions> = {
  */
 export function memory(options: MemoryOptions): MemoryUse {
   checkOptions('memory', options, memoryRules);
-  const { model, optimizer } = options;
-  const seen = new Set<DeviceBuffer | Uint8Array>();
+  const bytes = { parameter: 0, buffer: 0, optimizer: 0, gradient: 0 };
   let hostBytes = 0;
-  const count = (nodes: Iterable<Node | null>): number => {
-    let bytes = 0;
-    for (const node of nodes) {
-      const memoryOfNode = memoryOf(node);
-      if (memoryOfNode === null || seen.has(memoryOfNode)) continue;
-      seen.add(memoryOfNode);
-      if (memoryOfNode instanceof Uint8Array) hostBytes += memoryOfNode.byteLength;
-      else bytes += memoryOfNode.byteLength;
-    }
-    return bytes;
-  };
-  const parameters = model.parameters();
+  for (const { kind, memory: place } of heldMemory(options)) {
+    if (place instanceof Uint8Array) hostBytes += place.byteLength;
+    else bytes[kind] += place.byteLength;
+  }
   const states = {
-    parameterBytes: count(parameters.map(storedOf)),
-    bufferBytes: count(model.namedBuffers().map(([, { contents }]) => contents)),
-    optimizerBytes: count(
-      parameters.flatMap((parameter) => [
-        // With mixed precision, this is the f32 copy of the values that forward reads.
-        parameter.part.contents,
-        ...statesOf(optimizer, parameter),
-      ]),
-    ),
-    gradientBytes: count(parameters.flatMap(({ keptGradients }) => keptGradients)),
+    parameterBytes: bytes.parameter,
+    bufferBytes: bytes.buffer,
+    optimizerBytes: bytes.optimizer,
+    gradientBytes: bytes.gradient,
   };
   const { bytesInUse = null, peakBytes = null } = currentSession().backend.usage?.() ?? {};
   const known = Object.values(states).reduce((sum, bytes) => sum + bytes, 0);
@@ -84,6 +69,34 @@ export function memory(options: MemoryOptions): MemoryUse {
     bytesInUse,
     peakBytes,
   };
+}
+
+/** Memory that a model and its optimizer keep between steps. */
+export interface HeldMemory {
+  readonly kind: 'parameter' | 'buffer' | 'optimizer' | 'gradient';
+  /** The name of the parameter or buffer. */
+  readonly name: string;
+  readonly memory: DeviceBuffer | Uint8Array;
+}
+
+/** Lists what a model and its optimizer keep on this rank, each memory once. */
+export function heldMemory({ model, optimizer }: MemoryOptions): readonly HeldMemory[] {
+  const found = new Map<HeldMemory['memory'], HeldMemory>();
+  const add = (kind: HeldMemory['kind'], name: string, nodes: Iterable<Node | null>): void => {
+    for (const node of nodes) {
+      const place = memoryOf(node);
+      if (place !== null && !found.has(place)) found.set(place, { kind, name, memory: place });
+    }
+  };
+  const parameters = model.namedParameters();
+  for (const [name, parameter] of parameters) add('parameter', name, [storedOf(parameter)]);
+  for (const [name, { contents }] of model.namedBuffers()) add('buffer', name, [contents]);
+  for (const [name, parameter] of parameters) {
+    // With mixed precision, the contents are the f32 copy of the values that forward reads.
+    add('optimizer', name, [parameter.part.contents, ...statesOf(optimizer, parameter)]);
+  }
+  for (const [name, { keptGradients }] of parameters) add('gradient', name, keptGradients);
+  return [...found.values()];
 }
 
 function statesOf(optimizer: MemoryOptions['optimizer'], parameter: Tensor): Node[] {

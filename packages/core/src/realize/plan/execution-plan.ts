@@ -1,10 +1,10 @@
 import type { Backend, Executable, Instruction, Program } from '../../spec/backend.ts';
 import type { Node } from '../../graph/node.ts';
 import { opFacts } from '../../graph/op-facts.ts';
-import { ShardwiseError } from '../../spec/errors.ts';
 import type { Subgraph } from '../collect/collect.ts';
 import { type ComputeLimits, expand } from '../values/expand.ts';
 import { mapMemory, type MemoryMap } from '../segments/memory-map.ts';
+import { failedValues } from './failed-values.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
 import type { PlanStep, Starter } from '../steps/plan-step.ts';
 import type { MappedGraph } from '../steps/run-memory.ts';
@@ -206,13 +206,6 @@ async function computeStep(
     outputs,
     updates: updates.length > 0,
   };
-}
-
-/** The values of a program that an error is about: one if the error names an instruction, else all. */
-export function failedValues(members: readonly number[], error: unknown): readonly number[] {
-  const instruction = ShardwiseError.isInstance(error) ? error.fields['instruction'] : undefined;
-  const value = typeof instruction === 'number' ? members[instruction] : undefined;
-  return value === undefined ? members : [value];
 }
 
 /** The values that a walk has visited. One array serves the walks of all steps of a plan, one after another. */

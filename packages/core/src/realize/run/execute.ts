@@ -1,50 +1,12 @@
 import type { Node, NodeValue } from '../../graph/node.ts';
 import { adoptStorage } from '../../graph/ownership.ts';
 import { Storage } from '../../graph/storage.ts';
-import type { Page } from '../../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../../spec/backend.ts';
-import { ShardwiseError } from '../../spec/errors.ts';
 import { count, record, recordOnDevice } from '../../timeline.ts';
-import { failedValues, type ExecutionPlan } from '../plan/execution-plan.ts';
+import type { ExecutionPlan } from '../plan/execution-plan.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
 import { bufferOf, bytesIn, copy, fillBuffer, placeOf, type Run } from '../steps/run-memory.ts';
-import type { Numbering } from '../values/values.ts';
-
-/** The result of a root: memory, or a page. */
-export type RootResult =
-  | { readonly kind: 'storage'; readonly storage: Storage }
-  | { readonly kind: 'page'; readonly page: Page };
-
-/** A step of a plan failed. */
-export class RunFailure extends Error {
-  readonly numbering: Numbering;
-  /** The values of the plan that the cause is about. */
-  readonly values: readonly number[];
-  /** Whether leaves were, or may have been, changed in place before the failure. */
-  readonly updated: boolean;
-  /** Whether collectives or transfers were started. */
-  readonly started: boolean;
-  /** The slots of the collectives that were issued. */
-  readonly issued: ReadonlySet<number>;
-  /** The result of each root. Null for roots that the run did not compute. */
-  readonly results: readonly (RootResult | null)[];
-
-  constructor(
-    numbering: Numbering,
-    values: readonly number[],
-    { updated, started }: { readonly updated: boolean; readonly started: ReadonlySet<number> },
-    results: readonly (RootResult | null)[],
-    cause: unknown,
-  ) {
-    super('a step of a plan failed', { cause });
-    this.numbering = numbering;
-    this.values = values;
-    this.updated = updated;
-    this.started = started.size > 0;
-    this.issued = new Set([...started].flatMap((id) => numbering.senders.get(id) ?? []));
-    this.results = results;
-  }
-}
+import type { RootResult } from './run-failure.ts';
 
 /** A message that is sent before step number `step`, or after all steps if there is no such step. */
 interface DueMessage {
@@ -111,7 +73,9 @@ export async function execute(
         }
         await runStep(run, step);
       } catch (error) {
-        throw await failureOf(run, plan, index, await reasonOf(run, error));
+        // Most runs do not fail.
+        const { failureOf } = await import('./failure-of.ts');
+        throw await failureOf(run, plan, index, error, (id) => rootResult(run, id));
       }
       for (const { leaf: number, last } of plan.leafUses.unused[index] ?? []) {
         const leaf = leaves[number];
@@ -191,67 +155,6 @@ function rootResult(run: Run, id: number): RootResult {
     throw new RangeError('a root outside the results');
   const byteLength = run.shapes === null ? place.byteLength : bytesIn(run.plan, run.shapes, id);
   return { kind: 'storage', storage: allocation.part(place.byteOffset, byteLength) };
-}
-
-async function failureOf(
-  run: Run,
-  plan: ExecutionPlan,
-  at: number,
-  error: unknown,
-): Promise<RunFailure> {
-  const { started } = run;
-  const made = new Set<number>();
-  for (const step of plan.steps.slice(0, at)) {
-    if (step.kind === 'compute') for (const id of step.outputs) made.add(id);
-  }
-  for (const [id, done] of started) if (await succeeds(done)) made.add(id);
-  const results = plan.graph.roots.map((id) => (made.has(id) ? rootResult(run, id) : null));
-  const step = plan.steps[at];
-  const updated =
-    plan.steps.slice(0, at).some((each) => updates(plan, each)) ||
-    (step !== undefined && mayHaveUpdated(plan, step, error));
-  const values = step === undefined || step.kind === 'copy' ? [] : step.values;
-  return new RunFailure(
-    plan,
-    step?.kind === 'compute' ? failedValues(values, error) : values,
-    { updated, started: new Set(started.keys()) },
-    results,
-    error,
-  );
-}
-
-/** If a collective was not called, because an earlier one has ended the group, the error of that one gives the reason. */
-async function reasonOf({ started }: Run, error: unknown): Promise<unknown> {
-  if (!isAborted(error)) return error;
-  const outcomes = await Promise.allSettled(started.values());
-  const earlier = outcomes.find((each) => each.status === 'rejected' && !isAborted(each.reason));
-  return earlier?.status === 'rejected' ? earlier.reason : error;
-}
-
-function isAborted(error: unknown): boolean {
-  return ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_ABORTED';
-}
-
-async function succeeds(done: Promise<void>): Promise<boolean> {
-  try {
-    await done;
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Whether a step changes leaves in place. */
-function updates(plan: ExecutionPlan, step: PlanStep): boolean {
-  if (step.kind === 'compute') return step.updates;
-  if (step.kind === 'copy') return true;
-  return step.kind === 'start' && step.values.some((id) => plan.memory.places[id]?.kind === 'leaf');
-}
-
-/** Whether a failed step may have changed leaves. A failed program has changed none unless its error says so. */
-function mayHaveUpdated(plan: ExecutionPlan, step: PlanStep, error: unknown): boolean {
-  if (step.kind !== 'compute') return updates(plan, step);
-  return step.updates && ShardwiseError.isInstance(error) && error.fields['updated'] === true;
 }
 
 async function runStep(run: Run, step: PlanStep): Promise<void> {

@@ -6,7 +6,7 @@ import { TensorStateError } from '../../spec/errors.ts';
 import { collect } from '../collect/collect.ts';
 import type { PendingWork, UpdateGroup } from '../pending/pending-work.ts';
 import type { PlanFailure } from '../plan/execution-plan.ts';
-import type { RunFailure } from './execute.ts';
+import type { RunFailure } from './run-failure.ts';
 
 /** Whether a node needs a value that is no longer there. */
 export function isUnreadable(node: Node): boolean {

@@ -1,6 +1,6 @@
 import type { Node } from '../../graph/node.ts';
 import { IndexError } from '../../spec/errors.ts';
-import type { RunFailure } from './execute.ts';
+import type { RunFailure } from './run-failure.ts';
 
 /**
  * The error of a run in which an index was out of range. It names the user's operation and line, if they are known.

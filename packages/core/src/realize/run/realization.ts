@@ -12,7 +12,8 @@ import type { Mesh } from '../../spec/mesh.ts';
 import type { CallIdentity } from '../../spec/process-group.ts';
 import { count } from '../../timeline.ts';
 import { collect, type Subgraph } from '../collect/collect.ts';
-import { execute, RunFailure, type RootResult } from './execute.ts';
+import { execute } from './execute.ts';
+import { type RootResult, RunFailure } from './run-failure.ts';
 import type { Collected } from './out-of-plan-message.ts';
 import {
   giveUp,

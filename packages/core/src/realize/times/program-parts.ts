@@ -215,7 +215,10 @@ export class PlanLayout {
  * For each value, the index of the node that it is computed for. The values of a composite lie before that of the
  * composite itself, because values are numbered in the order of the program.
  */
-function ownersOf({ graph, ids }: ExecutionPlan, { leaves, computed }: PlannedNodes): Int32Array {
+export function ownersOf(
+  { graph, ids }: ExecutionPlan,
+  { leaves, computed }: PlannedNodes,
+): Int32Array {
   const owners = new Int32Array(graph.values.length).fill(-1);
   for (let index = computed.length - 1; index >= 0; index--) {
     const id = ids[leaves.length + index];

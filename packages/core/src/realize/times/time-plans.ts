@@ -1,9 +1,9 @@
 import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import type { Executable } from '../../spec/backend.ts';
-import { PlanCache } from '../cache/plan-cache.ts';
 import type { ExecutionPlan } from '../plan/execution-plan.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
+import { addPlanTimer } from './add-plan-timer.ts';
 import { PlanLayout, type PlannedNodes, type ProgramPart } from './program-parts.ts';
 
 /** What is told of the runs of plans. Times are milliseconds. */
@@ -35,30 +35,25 @@ const known = new WeakMap<ExecutionPlan, KnownPlan>();
  */
 export function timePlans(listener: PlanListener): () => void {
   let run: TimedRun | null = null;
-  // oxlint-disable-next-line typescript/unbound-method -- it is called with the cache below
-  const { planFor } = PlanCache.prototype;
-  // A hook in the code of runs would be loaded by every page, so the search for plans is wrapped instead.
-  PlanCache.prototype.planFor = async function timedPlanFor(subgraph, outputs, start) {
-    const found = await planFor.call(this, subgraph, outputs, start);
-    const { plan, sizes } = found;
-    const timed = new TimedRun(plan, subgraph, knownPlan(plan, subgraph, sizes), listener);
+  const endTimer = addPlanTimer((plan, nodes, sizes) => {
+    const timed = new TimedRun(plan, nodes, knownPlan(plan, nodes, sizes), listener);
     run = timed;
-    listener.begin(subgraph.computed);
-    const steps = plan.steps.map((step, index) => timed.timed(step, index));
-    return { ...found, plan: { ...plan, steps } };
-  };
+    listener.begin(nodes.computed);
+    return { ...plan, steps: plan.steps.map((step, index) => timed.timed(step, index)) };
+  });
   const end = observeGraph({
     gradient: () => {},
     backward: () => {},
     remade: () => {},
     update: () => {},
+    pool: () => {},
     run: () => {
       run?.end();
       run = null;
     },
   });
   return () => {
-    PlanCache.prototype.planFor = planFor;
+    endTimer();
     end();
   };
 }
@@ -121,6 +116,7 @@ class TimedRun {
 
   #timedProgram(step: ComputeStep, index: number): Executable {
     const { executable } = step;
+    const { temporaries } = executable;
     const { programs, layout } = this.#known;
     const { computed } = this.#nodes;
     const whole = (): readonly ProgramPart[] => {
@@ -129,6 +125,7 @@ class TimedRun {
       return parts;
     };
     return {
+      ...(temporaries && { temporaries }),
       run: async (inputs, outputs, options) => {
         this.#comeTo(index);
         const startMs = performance.now();
