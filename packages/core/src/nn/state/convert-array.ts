@@ -1,7 +1,6 @@
 import { hostArray, type HostArray } from '../../serialization/host-array.ts';
 import type { DType } from '../../spec/dtype.ts';
-import { fromBytes, toBytes } from '../../tensor/host-data.ts';
-import { widenFloats } from '../../tensor/host-data.ts';
+import { fromBytes, type HostData, toBytes, widenFloats } from '../../tensor/host-data.ts';
 
 /**
  * Converts an array to another dtype, for the conversions that checkpoints need: smaller floats and f64 to f32
@@ -12,16 +11,16 @@ export function convertArray(array: HostArray, dtype: DType): HostArray | undefi
   if (array.dtype === dtype) return array;
   const { shape } = array;
   const data = fromBytes(array.bytes, array.dtype);
+  const to = (values: HostData): HostArray => hostArray(dtype, shape, toBytes(values));
   if (dtype === 'f32') {
-    const isNarrow = array.dtype === 'f16' || array.dtype === 'bf16';
-    const values = isNarrow ? widenFloats(data, array.dtype) : data;
-    if (!(values instanceof Float32Array || values instanceof Float64Array)) return undefined;
-    const floats = Float32Array.from(values);
-    if (floats.some((value, at) => !isFinite(value) && isFinite(values[at] ?? NaN)))
-      return undefined;
-    return hostArray(dtype, shape, toBytes(floats));
+    if (array.dtype === 'f16' || array.dtype === 'bf16') return to(widenFloats(data, array.dtype));
+    if (!(data instanceof Float64Array)) return undefined;
+    // The difference of an infinite number and itself is NaN.
+    const isTooLarge = (value: number): boolean =>
+      Math.abs(Math.fround(value) - value) === Infinity;
+    return data.some(isTooLarge) ? undefined : to(Float32Array.from(data));
   }
   if (dtype !== 'i32' || !(data instanceof BigInt64Array)) return undefined;
   if (data.some((value) => BigInt.asIntN(32, value) !== value)) return undefined;
-  return hostArray(dtype, shape, toBytes(Int32Array.from(data, Number)));
+  return to(Int32Array.from(data, Number));
 }
