@@ -16,6 +16,7 @@ import { parameterServer } from './parameter-server/parameter-server.ts';
 import { page } from './page.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
+import { profilerCost } from './profiler.ts';
 import { strategies } from './strategies.ts';
 import { shares } from './shares.ts';
 import { round } from './summary.ts';
@@ -48,6 +49,7 @@ const benches: Readonly<Record<string, Bench>> = {
   'expert-learning': expertLearning,
   'parameter-server': parameterServer,
   plan,
+  profiler: profilerCost,
 };
 
 const [name = '', ...args] = process.argv.slice(2);

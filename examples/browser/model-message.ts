@@ -15,6 +15,20 @@ export interface Prompt {
   readonly isMessage: boolean;
 }
 
+/** What the page asks an open model to learn. */
+export interface Lessons {
+  readonly texts: readonly string[];
+  readonly steps: number;
+  readonly learningRate: number;
+}
+
+/** What the page asks the rank to do. */
+export type Order =
+  | { readonly kind: 'write'; readonly prompt: Prompt }
+  | { readonly kind: 'train'; readonly lessons: Lessons }
+  /** To give the files of the adapter. */
+  | { readonly kind: 'save' };
+
 /** What the rank says. */
 export type ModelNews =
   | {
@@ -25,10 +39,28 @@ export type ModelNews =
   /** New text, as soon as it is known. */
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'written'; readonly tokens: number; readonly milliseconds: number }
-  /** The prompt cannot be continued. The model stays open. */
+  /** The loss of an update. */
+  | {
+      readonly kind: 'learned';
+      readonly step: number;
+      readonly steps: number;
+      readonly loss: number;
+    }
+  | { readonly kind: 'trained'; readonly first: number; readonly last: number }
+  /** The two files of an adapter, as PEFT has them. */
+  | { readonly kind: 'adapter'; readonly config: string; readonly tensors: Uint8Array<ArrayBuffer> }
+  /** What was asked cannot be done. The model stays open. */
   | { readonly kind: 'refused'; readonly message: string };
 
-const kinds: ReadonlySet<unknown> = new Set(['opened', 'text', 'written', 'refused']);
+const kinds: ReadonlySet<unknown> = new Set([
+  'opened',
+  'text',
+  'written',
+  'learned',
+  'trained',
+  'adapter',
+  'refused',
+]);
 
 /** Whether a value that came from the rank is news of it. */
 export function isNews(value: unknown): value is ModelNews {
@@ -45,9 +77,22 @@ export function parseOpening(value: unknown): Opening {
   throw new TypeError('no files of a model');
 }
 
-/** Reads a prompt from a message. Throws TypeError for anything else. */
-export function parsePrompt(value: unknown): Prompt {
-  if (
+/** Reads an order from a message. Throws TypeError for anything else. */
+export function parseOrder(value: unknown): Order {
+  if (typeof value === 'object' && value !== null && 'kind' in value) {
+    if (value.kind === 'write' && 'prompt' in value && isPrompt(value.prompt)) {
+      return { kind: 'write', prompt: value.prompt };
+    }
+    if (value.kind === 'train' && 'lessons' in value && isLessons(value.lessons)) {
+      return { kind: 'train', lessons: value.lessons };
+    }
+    if (value.kind === 'save') return { kind: 'save' };
+  }
+  throw new TypeError('no order');
+}
+
+function isPrompt(value: unknown): value is Prompt {
+  return (
     typeof value === 'object' &&
     value !== null &&
     'text' in value &&
@@ -58,9 +103,19 @@ export function parsePrompt(value: unknown): Prompt {
     typeof value.temperature === 'number' &&
     'isMessage' in value &&
     typeof value.isMessage === 'boolean'
-  ) {
-    const { text, maxNewTokens, temperature, isMessage } = value;
-    return { text, maxNewTokens, temperature, isMessage };
-  }
-  throw new TypeError('no prompt');
+  );
+}
+
+function isLessons(value: unknown): value is Lessons {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'texts' in value &&
+    Array.isArray(value.texts) &&
+    value.texts.every((text) => typeof text === 'string') &&
+    'steps' in value &&
+    typeof value.steps === 'number' &&
+    'learningRate' in value &&
+    typeof value.learningRate === 'number'
+  );
 }

@@ -1,6 +1,6 @@
-import { type PageRun, startRanks } from 'shardwise/browser';
+import { checkpoints, type PageRun, startRanks } from 'shardwise/browser';
 import { chosenDevice, elementOf, say } from './elements.ts';
-import { isNews, type ModelNews, type Opening, type Prompt } from './model-message.ts';
+import { isNews, type ModelNews, type Opening, type Order, type Prompt } from './model-message.ts';
 
 const form = elementOf('settings', HTMLFormElement);
 const folder = elementOf('folder', HTMLInputElement);
@@ -11,10 +11,18 @@ const chat = elementOf('chat', HTMLInputElement);
 const device = elementOf('device', HTMLSelectElement);
 const write = elementOf('write', HTMLButtonElement);
 const close = elementOf('close', HTMLButtonElement);
+const lessons = elementOf('lessons', HTMLFormElement);
+const texts = elementOf('texts', HTMLTextAreaElement);
+const steps = elementOf('steps', HTMLInputElement);
+const rate = elementOf('rate', HTMLInputElement);
+const train = elementOf('train', HTMLButtonElement);
+const save = elementOf('save', HTMLButtonElement);
 const facts = elementOf('facts', HTMLElement);
 const sample = elementOf('sample', HTMLElement);
 const speed = elementOf('speed', HTMLElement);
 
+/** Whether the open model has an adapter, which training gives it. */
+let hasAdapter = false;
 /** The rank that has the model, and the channel on which it is asked. */
 let open: { readonly run: PageRun; readonly asks: BroadcastChannel } | undefined;
 
@@ -23,6 +31,11 @@ form.addEventListener('submit', (event) => {
   event.preventDefault();
   ask();
 });
+lessons.addEventListener('submit', (event) => {
+  event.preventDefault();
+  teach();
+});
+save.addEventListener('click', () => order({ kind: 'save' }, 'Reading the adapter.'));
 close.addEventListener('click', () => open?.run.terminate());
 
 async function openFolder(): Promise<void> {
@@ -56,7 +69,9 @@ async function openFolder(): Promise<void> {
   }
   asks.close();
   open = undefined;
-  write.disabled = close.disabled = chat.disabled = true;
+  hasAdapter = false;
+  allow(false);
+  close.disabled = chat.disabled = true;
   folder.disabled = device.disabled = false;
   // The same folder can be picked again.
   folder.value = '';
@@ -72,9 +87,29 @@ function ask(): void {
   };
   sample.textContent = asked.isMessage ? '' : asked.text;
   speed.textContent = '';
-  write.disabled = true;
-  say('Writing.');
-  open.asks.postMessage(asked);
+  order({ kind: 'write', prompt: asked }, 'Writing.');
+}
+
+function teach(): void {
+  const lines = texts.value.split('\n').filter((line) => line.trim() !== '');
+  if (lines.length === 0) {
+    say('Write texts to learn, one a line.', true);
+    return;
+  }
+  const asked = { texts: lines, steps: steps.valueAsNumber, learningRate: rate.valueAsNumber };
+  order({ kind: 'train', lessons: asked }, 'Training.');
+}
+
+/** Asks the rank for something. It does one thing after another. */
+function order(asked: Order, message: string): void {
+  allow(false);
+  say(message);
+  open?.asks.postMessage(asked);
+}
+
+function allow(isFree: boolean): void {
+  write.disabled = train.disabled = !isFree;
+  save.disabled = !isFree || !hasAdapter;
 }
 
 function show(news: ModelNews, name: string): void {
@@ -83,7 +118,7 @@ function show(news: ModelNews, name: string): void {
       facts.replaceChildren(...Object.entries(news.facts).map(factElement));
       chat.disabled = !news.hasChatTemplate;
       chat.checked = news.hasChatTemplate;
-      write.disabled = false;
+      allow(true);
       return say(`${name} is open.`);
     case 'text':
       sample.append(news.text);
@@ -92,11 +127,22 @@ function show(news: ModelNews, name: string): void {
       const { tokens: count, milliseconds } = news;
       const rate = ((1000 * count) / milliseconds).toFixed(1);
       speed.textContent = `${count} new tokens, ${rate} a second`;
-      write.disabled = false;
+      allow(true);
       return say('Done.');
     }
+    case 'learned':
+      return say(`Training: update ${news.step} of ${news.steps}, loss ${news.loss.toFixed(3)}.`);
+    case 'trained':
+      hasAdapter = true;
+      allow(true);
+      return say(`The loss went from ${news.first.toFixed(3)} to ${news.last.toFixed(3)}.`);
+    case 'adapter':
+      checkpoints.download(new File([news.config], 'adapter_config.json'));
+      checkpoints.download(new File([news.tensors], 'adapter_model.safetensors'));
+      allow(true);
+      return say('adapter_config.json and adapter_model.safetensors are among your downloads.');
     case 'refused':
-      write.disabled = false;
+      allow(true);
       return say(news.message, true);
     default: {
       const never: never = news;

@@ -11,13 +11,7 @@ import { join } from 'node:path';
 import { readTextFiles } from '@shardwise/core/node';
 import { conversationSample, padCollate, tensorsOf, type TokenRows } from '@shardwise/data';
 import { loadTokenizer } from '@shardwise/data/node';
-import {
-  addLora,
-  generate,
-  type LoraOptions,
-  type ParallelPretrained,
-  quantizeModel,
-} from '@shardwise/models';
+import { generate, type LoraOptions, type ParallelPretrained } from '@shardwise/models';
 import { fromPretrained, saveAdapter } from '@shardwise/models/node';
 import { ConfigError, data, DataError, dist, init, manualSeed, optim } from 'shardwise';
 import { type Instruction, readInstructions, tasksAboutWords } from './instructions.ts';
@@ -140,16 +134,13 @@ await saveAdapter(model, adapter, { baseModelNameOrPath: folder });
 if (rank === 0) console.log(`the adapter, as PEFT opens it: ${adapter}`);
 await context.close();
 
-/** Loads the model and gives it adapters. Weights that are to be quantized are read whole by each rank first. */
+/** Loads the model with adapters. No rank ever has more than its part of the frozen weights, in any number of bits. */
 async function parallelModel(): Promise<ParallelPretrained> {
   const { bits } = options;
-  if (bits === '16' || bits === '32') {
-    const dtype = bits === '16' ? 'bf16' : 'f32';
-    return fromPretrained(folder, { dtype, lora, strategy });
+  if (bits === '4' || bits === '8') {
+    return fromPretrained(folder, { quantize: { bits: bits === '4' ? 4 : 8 }, lora, strategy });
   }
-  const whole = await fromPretrained(folder);
-  await quantizeModel(whole, { bits: bits === '4' ? 4 : 8 });
-  return dist.parallelize(addLora(whole, lora), strategy);
+  return fromPretrained(folder, { dtype: bits === '16' ? 'bf16' : 'f32', lora, strategy });
 }
 
 function sampleOf({ instruction, output }: Instruction): TokenRows {

@@ -10,8 +10,10 @@ export const keywords: Readonly<Record<string, string>> = {
   '/guides/fine-tune':
     'fine-tune finetune lora qlora peft adapter hugging face pretrained weights checkpoint safetensors gguf llama bert',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
-  '/guides/cluster': 'doctor ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',
-  '/guides/slow-steps': 'slow profiler performance throughput speed fast',
+  '/guides/cluster':
+    'doctor top watch live straggler iftop htop ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',
+  '/guides/slow-steps':
+    'slow profiler torch.profiler schedule flame graph roofline mfu performance throughput speed fast tensorboard prometheus opentelemetry otlp csv metrics',
   '/guides/verify': 'wrong loss gradient silent bug correctness compare',
   '/guides/debugging': 'deadlock stuck timeout freeze hang nccl',
   '/guides/from-pytorch': 'pytorch torch migrate port convert',

@@ -19,7 +19,7 @@ function run(partitions: readonly (typeof partition)[], updatesInPlace: boolean)
   const noBuffers: DeviceBuffer[] = [];
   const signature = { inputs: [], outputs: [] };
   const storage = { copiesBefore: [], copiesAfter: [], updatesInPlace };
-  const program = { signature, partitions, storage };
+  const program = { signature, partitions, parts: [], storage };
   return new CpuExecutable(host, locations, [], () => program).run(noBuffers, noBuffers);
 }
 

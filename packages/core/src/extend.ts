@@ -159,7 +159,7 @@ export { withoutValues } from './realize/pending/small-values.ts';
 export { currentSession, ownPlace } from './rank.ts';
 export type { Compute, Deferred } from './realize/session.ts';
 export { axisOf, placeInMesh } from './mesh.ts';
-export { record, subscribe, varyingSizes } from './timeline.ts';
+export { count, record, subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
@@ -179,10 +179,14 @@ export * as check from './saved-data.ts';
 
 // Modules and their parameters.
 export { Module, type Named } from './nn/module/module.ts';
+export { constructions } from './nn/construction/constructions.ts';
 export { requireModule } from './nn/module/require-module.ts';
-export { flopsOf } from './nn/summary/count-flops.ts';
+export { flopsOf } from './graph/flops-of.ts';
 export { observeGraph } from './graph/observe-graph.ts';
 export type { GraphObserver } from './graph/graph-observer.ts';
+export { type GraphPlace, GraphPlaces, type Phase, phases } from './nn/profile/graph-places.ts';
+export { type PlanListener, timePlans } from './realize/times/time-plans.ts';
+export type { ProgramPart } from './realize/times/program-parts.ts';
 export {
   BufferTensor,
   constructParts,

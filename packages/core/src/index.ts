@@ -75,7 +75,8 @@ export {
 } from './nn/profile/flops-profiler.ts';
 export { getModelProfile, type ModelProfileOptions } from './nn/profile/get-model-profile.ts';
 export type { ModelProfile, ModuleProfile } from './nn/profile/model-profile.ts';
-export type { Phase, Work } from './nn/profile/graph-ledger.ts';
+export type { Phase } from './nn/profile/graph-places.ts';
+export type { Work } from './nn/profile/graph-ledger.ts';
 export type { FlopConvention } from './nn/profile/flop-rules.ts';
 export type { HostArray, HostArrays } from './serialization/host-array.ts';
 export {

@@ -202,6 +202,28 @@ describe('tensors of a safetensors file', () => {
     // Both lie between two numbers of bf16. The even one is taken.
     expect(await valuesOf((model.body.bias ?? model.body.weight).to('f32'))).toEqual([1, 1.015625]);
   });
+
+  it.each([
+    ['f32', 1e39],
+    ['bf16', -1e39],
+  ] as const)('become %s only if no number becomes infinite', async (dtype, large) => {
+    const model = await new Classifier().to(dtype);
+    const inBias = (value: number): HostArrays => ({
+      ...whole,
+      'body.bias': {
+        dtype: 'f64',
+        shape: [2],
+        bytes: new Uint8Array(Float64Array.of(1.5, value).buffer),
+      },
+    });
+    const options = { rounds: true };
+    await loadTensors(await open(inBias(-Infinity)), model, options);
+    const { bias } = model.body;
+    expect(await valuesOf((bias ?? expect.fail()).to('f32'))).toEqual([1.5, -Infinity]);
+    const found = await errorOf(loadTensors(await open(inBias(large)), model, options));
+    expect(found).toMatchObject({ cause: { fields: { name: 'body.bias', dtype: 'f64' } } });
+    expect(String(found)).toContain(`as ${dtype}: numbers in f64 that ${dtype} has not`);
+  });
 });
 
 describe('tensors of several safetensors files', () => {

@@ -285,6 +285,21 @@ describe('the state dict', () => {
     expect(await values(model.weight)).toEqual([1.5, -2]);
   });
 
+  test('of f64 with a number that would become infinite is refused by the name of the tensor', async () => {
+    const model = new Linear(2, 1, { bias: false });
+    const weight = (...numbers: readonly number[]) =>
+      ({
+        dtype: 'f64',
+        shape: [1, 2],
+        bytes: new Uint8Array(Float64Array.from(numbers).buffer),
+      }) as const;
+    await expect(model.loadStateDict({ weight: weight(1, -1e39) })).rejects.toThrow(
+      'weight (f64, not f32)',
+    );
+    await model.loadStateDict({ weight: weight(NaN, Infinity) });
+    expect(await values(model.weight)).toEqual([NaN, Infinity]);
+  });
+
   test('of PyTorch counts batches in i64, which becomes i32 where it fits', async () => {
     const model = new BatchNorm2d(1, { affine: false });
     const dict = await model.stateDict();

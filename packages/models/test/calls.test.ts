@@ -2,6 +2,7 @@ import { concat, fromData, noGrad, type Tensor } from '@shardwise/core';
 import {
   attendTo,
   type AttentionCache,
+  BertModel,
   type CachedAttentionOptions,
   type ForwardCall,
   type PretrainedModel,
@@ -199,3 +200,24 @@ class Kept implements AttentionCache {
     return attendTo(query, keys, values, options);
   }
 }
+
+describe('tokens that are no rows of a tensor are refused', () => {
+  test.each(cases)('$name', async (golden) => {
+    const model = await build(golden);
+    // @ts-expect-error: a list is no tensor.
+    expect(() => model.forward([[1, 2]])).toThrow(
+      /inputIds: an array of 1 in the place of a tensor/,
+    );
+    expect(() => model.forward(fromData(Int32Array.of(1, 2), [2], 'i32'))).toThrow(
+      /inputIds of shape \[2\]: 1 dims, and tokens are rows: \[B, T\]/,
+    );
+  });
+
+  test('by an encoder', () => {
+    const sizes = { vocabSize: 12, hiddenSize: 8, intermediateSize: 8, numAttentionHeads: 2 };
+    const model = new BertModel({ ...sizes, numHiddenLayers: 1, maxPositionEmbeddings: 8 });
+    expect(() => model.forward(fromData(Int32Array.of(1, 2), [2], 'i32'))).toThrow(
+      /BertModel.forward with inputIds of shape \[2\]/,
+    );
+  });
+});

@@ -89,6 +89,9 @@ describe.each(Object.keys(models))('a GGUF file of %s', (name) => {
     const whole = await fromPretrained(fileOf(name), { file: 'model.gguf' });
     const expected = await logitsOf(whole, name);
     const model = await fromPretrained(fileOf(name), { file: 'model.gguf', quantized: true });
+    // The weights and the order of additions are the same. But passes over at most 4096 elements run in ONNX Runtime or in
+    // loops, as what stands beside them does, and the loops that decode blocks stand there too. Gemma 2 bounds its scores
+    // by tanh, the last bit of which the two find in different ways: its logits differ by 7e-7, and those of others by 0.
     expect(largestDifference(await logitsOf(model, name), expected)).toBeLessThan(1e-5);
 
     const layers = model

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { fromData, type HostArrays, manualSeed, noGrad, setRank } from '@shardwise/core';
-import type { ModelFolder } from '@shardwise/core/extend';
+import { dtypes, type ModelFolder } from '@shardwise/core/extend';
 import { diskFolder } from '@shardwise/core/node';
 import {
   type LlamaConfig,
@@ -243,3 +243,25 @@ it.each([
     expect(most).toBeLessThan(1.4 * bytes * numbers);
   },
 );
+
+it('has at no time more than the blocks of a model that is quantized, and a weight', async () => {
+  const wide = { ...sizes, hiddenSize: 256, intermediateSize: 512, vocabSize: 64 };
+  const numbers = await saveWide(wide);
+  await setImmediate();
+  bytesInUse();
+  await setImmediate();
+  const before = bytesInUse();
+  let most = 0;
+  const place = watched(diskFolder(folder), (now) => {
+    most = Math.max(most, now - before);
+  });
+  const model = await fromPretrained(place, { quantize: { bits: 4 } });
+  const own = model
+    .parameters()
+    .reduce((sum, { numel, dtype }) => sum + numel * dtypes[dtype].bytes, 0);
+  expect(own).toBeLessThan(0.75 * numbers);
+  // The largest weight is there in the dtype of the file, in f32 and in blocks.
+  const largest = 256 * 512;
+  expect(most).toBeGreaterThan(0.9 * own);
+  expect(most).toBeLessThan(1.1 * own + largest * (2 + 4 + 1));
+});

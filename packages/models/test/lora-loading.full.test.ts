@@ -5,13 +5,22 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { manualSeed, noGrad, setRank } from '@shardwise/core';
 import { Generator } from '@shardwise/core/extend';
-import { addLora } from '@shardwise/models';
+import { diskFolder } from '@shardwise/core/node';
+import { addLora, GPT2LMHeadModel, type PretrainedModel, quantizeModel } from '@shardwise/models';
 import { fromPretrained, savePretrained } from '@shardwise/models/node';
 import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { adapterOf, adapters, ids, loaded, type LoadTask } from './ranks/lora-loading.ts';
-import { models, type StrategyName } from './ranks/pretrained.ts';
+import {
+  adapterOf,
+  adapters,
+  blocks,
+  blocksIn,
+  ids,
+  loaded,
+  type LoadTask,
+} from './ranks/lora-loading.ts';
+import { counting, models, partBytesOf, type StrategyName } from './ranks/pretrained.ts';
 
 const timeoutMs = 300_000;
 const RANKS = 2;
@@ -87,6 +96,104 @@ describe.each([
       }
     },
     timeoutMs + 20_000,
+  );
+});
+
+describe.each([
+  ['DoRA', 'f32', 'int8'],
+  ['LoRA', 'bf16', 'nf4'],
+] as const)(
+  '%s of a model that is quantized as it is read, %s as %s',
+  (adapter, dtype, quantize) => {
+    const alone = async (): Promise<PretrainedModel> => {
+      manualSeed(1);
+      const whole = await fromPretrained(folders[dtype], { dtype });
+      return addLora(await quantizeModel(whole, blocks[quantize]), adapters[adapter]);
+    };
+
+    it('is that of quantizeModel after loading, on one rank', async () => {
+      const expected = await alone();
+      manualSeed(1);
+      const lora = adapters[adapter];
+      const model = await fromPretrained(folders[dtype], {
+        dtype,
+        lora,
+        quantize: blocks[quantize],
+      });
+      expect(await blocksIn(model)).toEqual(await blocksIn(expected));
+      expectSameAdapter(await adapterOf(model), await adapterOf(expected));
+      const logits = await model.eval().forward(ids()).to('f32').data();
+      expectClose(logits, await expected.eval().forward(ids()).to('f32').data(), 1e-5);
+    });
+
+    it(
+      'has on each rank of every strategy its part of the blocks, of which it reads the floats alone',
+      async () => {
+        const data: LoadTask = { folder: folders[dtype], adapter, dtype, quantize, strategies };
+        const world = createThreadsWorld({ size: RANKS, arenaBytes: 64 * 1024 * 1024 });
+        const url = new URL('./ranks/lora-loading.ts', import.meta.url);
+        const ranks = z
+          .array(z.record(z.string(), loaded))
+          .length(RANKS)
+          .parse(await spawnRanks(RANKS, url, { world, data, timeoutMs }));
+        const expected = await alone();
+        const frozen = await blocksIn(expected);
+        expect(Object.keys(frozen).length).toBeGreaterThan(7 * 4);
+        const adapterValues = await adapterOf(expected);
+        const wholeBytes = partBytesOf(expected.parameters().filter((each) => !each.requiresGrad));
+        const logits = await noGrad(() => expected.eval().forward(ids()))
+          .to('f32')
+          .data();
+        const headerBytes = 2 * 4096 * (await readdir(folders[dtype])).length;
+        const weightBytes = weights * (dtype === 'f32' ? 4 : 2);
+        for (const name of strategies) {
+          const found = ranks.map((rank) => rank[name] ?? expect.fail(name));
+          for (const { readBytes, frozenBytes, frozen: own, ...rank } of found) {
+            expect(own, name).toEqual(frozen);
+            expect(readBytes, name).toBeLessThan(weightBytes + headerBytes);
+            expect(frozenBytes, name).toBeLessThan((name === 'ddp' ? 1.01 : 0.7) * wholeBytes);
+            expectSameAdapter(rank.adapter, adapterValues);
+            if (name !== 'pp') expectClose(rank.logits, logits, dtype === 'f32' ? 1e-4 : 0.02);
+          }
+          if (name === 'ddp') continue;
+          const total = found.reduce((sum, { readBytes }) => sum + readBytes, 0);
+          expect(total, name).toBeLessThan(1.1 * weightBytes + RANKS * headerBytes);
+        }
+      },
+      timeoutMs + 20_000,
+    );
+  },
+);
+
+it.each([
+  ['rows of whole blocks', 768],
+  ['rows that are no whole blocks', 720],
+])('quantizes weights that are read in several pieces, as [in, out], with %s', async (_, nEmbd) => {
+  const model = new GPT2LMHeadModel({ vocabSize: 8, nEmbd, nLayer: 1, nHead: 12, nPositions: 8 });
+  const folder = join(directory, `gpt2-${nEmbd}`);
+  await savePretrained(model, folder);
+  const expected = await quantizeModel(await fromPretrained(folder));
+  let largestRead = 0;
+  const place = counting(diskFolder(folder), (bytes) => {
+    largestRead = Math.max(largestRead, bytes);
+  });
+  const found = await fromPretrained(place, { quantize: {} });
+  // A million elements are in memory as floats, and never a whole weight.
+  expect(largestRead).toBeLessThanOrEqual(4 * 1024 * 1024);
+  expect(await blocksIn(found, 'h.')).toEqual(await blocksIn(expected, 'h.'));
+});
+
+it('refuses a folder without a weight that is to be quantized, and two ways to quantize', async () => {
+  const loading = fromPretrained(folders.f32, {
+    quantize: {},
+    rename: (name) => (name.endsWith('0.self_attn.q_proj.weight') ? null : name),
+    allowMissing: ['model.layers.0.self_attn.q_proj.weight'],
+  });
+  await expect(loading).rejects.toThrow(
+    `'model.layers.0.self_attn.q_proj.weight' of ${folders.f32} in blocks of few bits`,
+  );
+  await expect(fromPretrained(folders.f32, { quantize: {}, quantized: true })).rejects.toThrow(
+    'with quantize and quantized: true',
   );
 });
 

@@ -14,6 +14,13 @@ const timeoutMs = 900_000;
 const casesOfTwo = Object.entries(cases).filter(([, { axes }]) => axes.length === 1);
 /** Cases of bases in fewer bits. DoRA and the other strategies compute with them in the same way. */
 const inFewerBits = ['DDP', 'FSDP', 'tensor parallelism', 'a pipeline'];
+/** Cases of a base in blocks of 4 bits, by the axes of their meshes. */
+const inBlocks = {
+  dp: ['DDP', 'ZeRO-3', 'FSDP'],
+  tp: ['tensor parallelism'],
+  pp: ['a pipeline'],
+  'dp × tp': ['tensor parallelism beside FSDP'],
+};
 const casesOfFour = Object.entries(cases).filter(([, { axes }]) => axes.length === 2);
 
 beforeAll(async () => {
@@ -32,8 +39,10 @@ beforeAll(async () => {
   for (const [adapter, options] of Object.entries(adapters)) {
     alone.set(`${adapter} nf4`, await train({ options, dtype: 'nf4', shares: 1, place: 0 }));
   }
-  await trainOnRanks({ axes: [{ name: 'dp', size: 2 }], names: ['DDP', 'FSDP'], dtype: 'nf4' });
-  await trainOnRanks({ axes: [{ name: 'pp', size: 2 }], names: ['a pipeline'], dtype: 'nf4' });
+  for (const [axis, names] of Object.entries(inBlocks)) {
+    const axes = axis.split(' × ').map((name) => ({ name, size: 2 }));
+    await trainOnRanks({ axes, names, dtype: 'nf4' });
+  }
   for (const [name, { axes }] of casesOfFour) {
     const mesh = axes.map((axis) => ({ name: axis, size: 2 }));
     await trainOnRanks({ axes: mesh, names: [name], dtype: 'f32' });
@@ -67,8 +76,7 @@ function outcomesOf(name: string, adapter: string, dtype: string): readonly Outc
 
 describe.each([...dtypes, 'nf4'] as const)('adapters of a frozen base in %s', (dtype) => {
   const all = dtype === 'f32' ? [...casesOfTwo, ...casesOfFour].map(([name]) => name) : inFewerBits;
-  // The styles of tensor parallelism cut rows and columns, which a weight in blocks has not.
-  const names = dtype === 'nf4' ? ['DDP', 'FSDP', 'a pipeline'] : all;
+  const names = dtype === 'nf4' ? Object.values(inBlocks).flat() : all;
 
   describe.each(Object.keys(adapters))('%s', (adapter) => {
     it.each(names)('trains under %s as on one rank', (name) => {

@@ -11,7 +11,12 @@ import {
   nn,
   setRank,
 } from '@shardwise/core';
-import { GPT2LMHeadModel, LlamaForCausalLM, MixtralForCausalLM } from '@shardwise/models';
+import {
+  fromPretrained as fromFolder,
+  GPT2LMHeadModel,
+  LlamaForCausalLM,
+  MixtralForCausalLM,
+} from '@shardwise/models';
 import { fromPretrained, loadPretrained, savePretrained } from '@shardwise/models/node';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -272,4 +277,11 @@ describe('a folder that is not whole', () => {
       message: expect.stringContaining('an ending that no known format has'),
     });
   });
+});
+
+it('refuses a path where only folders are taken, and says which function takes paths', async () => {
+  // @ts-expect-error: a path is for the function of @shardwise/models/node.
+  await expect(fromFolder('model')).rejects.toThrow(
+    /^fromPretrained with the folder 'model': no ModelFolder\. Import fromPretrained from @shardwise\/models\/node/,
+  );
 });

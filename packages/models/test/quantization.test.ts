@@ -21,7 +21,13 @@ import {
   quantizeModel,
 } from '@shardwise/models';
 import { savePretrained } from '@shardwise/models/node';
-import { memory, planFor, tensorParallel } from '@shardwise/strategies';
+import {
+  colwiseParallel,
+  memory,
+  planFor,
+  rowwiseParallel,
+  tensorParallel,
+} from '@shardwise/strategies';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { fill, summary, tokens, uniform } from './golden/formulas.ts';
@@ -110,7 +116,9 @@ const config = {
   numAttentionHeads: 4,
   maxPositionEmbeddings: 32,
 };
-const gpt2 = { vocabSize: 48, nEmbd: 32, nLayer: 1, nHead: 2, nPositions: 16 };
+/** Rows of 48 and 96 elements are no whole blocks. */
+const narrow = { ...config, hiddenSize: 48, intermediateSize: 96 };
+const gpt2 = { vocabSize: 48, nEmbd: 24, nLayer: 1, nHead: 2, nPositions: 16 };
 /** The elements of the weights of a layer: q, k, v, o, gate, up and down. */
 const elements = 3 * (4 * 64 * 64 + 3 * 64 * 128);
 
@@ -173,7 +181,7 @@ describe('a quantized model with adapters', () => {
     const plain = await llama();
     for (const [path, module] of quantized.namedModules()) {
       if (!('weightRows' in module) || typeof module.weightRows !== 'function') continue;
-      const rows: Tensor = module.weightRows();
+      const rows: Tensor = module.weightRows(null);
       const target = new Map(plain.namedParameters()).get(`${path}.weight`) ?? expect.fail(path);
       target.assign(rows.detach());
     }
@@ -230,8 +238,8 @@ describe('what cannot be is refused', () => {
   });
 
   test.each([
-    ['Llama', 'q_proj', 'colwiseParallel', (): PretrainedModel => new LlamaForCausalLM(config)],
-    ['Llama', 'down_proj', 'rowwiseParallel', (): PretrainedModel => new LlamaForCausalLM(config)],
+    ['Llama', 'q_proj', 'colwiseParallel', (): PretrainedModel => new LlamaForCausalLM(narrow)],
+    ['Llama', 'down_proj', 'rowwiseParallel', (): PretrainedModel => new LlamaForCausalLM(narrow)],
     ['GPT-2', 'c_fc', 'colwiseParallel', (): PretrainedModel => new GPT2LMHeadModel(gpt2)],
     ['GPT-2', 'mlp.c_proj', 'rowwiseParallel', (): PretrainedModel => new GPT2LMHeadModel(gpt2)],
   ])('tensor parallelism of %s with few bits in its %s', async (_, layer, style, build) => {
@@ -248,6 +256,43 @@ describe('what cannot be is refused', () => {
     expect(() => planFor(model, strategy)).toThrow(error);
     addLora(model, { targetModules: [layer] });
     expect(() => planFor(model, strategy)).toThrow(error);
+  });
+
+  test('rows of three blocks over two ranks', async () => {
+    const { layer } = await quantizeModel(new OneLayer('layer', [4, 192]), {
+      targetModules: ['layer'],
+    });
+    const specs = layer
+      .namedParameters()
+      .map(
+        ([name, { shape, dtype, requiresGrad }]) =>
+          [name, { name, shape, dtype, requiresGrad }] as const,
+      );
+    const module = { path: 'layer', parameters: new Map(specs) };
+    expect(() => rowwiseParallel().shardings(module, 2)).toThrow(
+      /rowwiseParallel\(\) of the module 'layer' over 2 ranks.*rows of 3 blocks of 64/s,
+    );
+    expect(rowwiseParallel().shardings(module, 3).get('weight')).toEqual({ shard: 1 });
+    expect(colwiseParallel().shardings(module, 2).get('absmax')).toEqual({ shard: 0 });
+  });
+
+  test.each([NaN, Infinity])('a weight with %d', async (value) => {
+    const model = new OneLayer('weight', [2, 64]);
+    model.layer.weight = new nn.Parameter(Float32Array.of(...uniform('w', 127), value), [2, 64]);
+    await expect(quantizeModel(model, { targetModules: ['layer'] })).rejects.toThrow(
+      /'layer\.weight' in blocks of 4 bits.*a number that is (NaN|infinite)/s,
+    );
+  });
+
+  test('layers that are not there, and layers that have adapters', async () => {
+    const model = new SmallLanguage();
+    await expect(quantizeModel(model, { targetModules: ['up_prj'] })).rejects.toThrow(
+      "quantizeModel in the layers 'up_prj' of SmallLanguage",
+    );
+    addLora(model, { targetModules: ['up_proj'] });
+    await expect(quantizeModel(model)).rejects.toThrow(
+      /^quantizeModel in a model: .* has an adapter already\. Call quantizeModel before addLora/,
+    );
   });
 
   test('three bits', async () => {

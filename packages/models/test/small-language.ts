@@ -1,12 +1,24 @@
 import { nn, type Tensor, tensor } from '@shardwise/core';
 
-const sizes = { vocabulary: 12, width: 8, hidden: 16 };
+const vocabulary = 12;
+
+interface Sizes {
+  readonly width: number;
+  readonly hidden: number;
+}
 
 /** A residual block whose layers have the names of Llama's. */
 class Block extends nn.Module {
-  norm = new nn.LayerNorm(sizes.width);
-  up_proj = new nn.Linear(sizes.width, sizes.hidden);
-  down_proj = new nn.Linear(sizes.hidden, sizes.width);
+  norm: nn.LayerNorm;
+  up_proj: nn.Linear;
+  down_proj: nn.Linear;
+
+  constructor({ width, hidden }: Sizes) {
+    super();
+    this.norm = new nn.LayerNorm(width);
+    this.up_proj = new nn.Linear(width, hidden);
+    this.down_proj = new nn.Linear(hidden, width);
+  }
 
   /** Shape: x [B, T, C] -> [B, T, C]. */
   forward(x: Tensor): Tensor {
@@ -16,12 +28,15 @@ class Block extends nn.Module {
 
 /** A language model without attention. Its head has the weight of its embedding. */
 export class SmallLanguage extends nn.Module {
-  embed_tokens = new nn.Embedding(sizes.vocabulary, sizes.width);
-  layers = new nn.ModuleList([new Block(), new Block(), new Block(), new Block()]);
-  lm_head = new nn.Linear(sizes.width, sizes.vocabulary, { bias: false });
+  embed_tokens: nn.Embedding;
+  layers: nn.ModuleList<Block>;
+  lm_head: nn.Linear;
 
-  constructor() {
+  constructor(sizes: Sizes = { width: 8, hidden: 16 }) {
     super();
+    this.embed_tokens = new nn.Embedding(vocabulary, sizes.width);
+    this.layers = new nn.ModuleList(Array.from({ length: 4 }, () => new Block(sizes)));
+    this.lm_head = new nn.Linear(sizes.width, vocabulary, { bias: false });
     this.lm_head.weight = this.embed_tokens.weight;
   }
 
@@ -58,7 +73,7 @@ export function languageBatch(step: number, first: number, end: number): Languag
 /** Shape: logits [B, T, V], targets [B, T] -> []. */
 export function languageLoss(logits: Tensor, targets: Tensor): Tensor {
   return nn.functional.crossEntropy(
-    logits.to('f32').reshape([-1, sizes.vocabulary]),
+    logits.to('f32').reshape([-1, vocabulary]),
     targets.reshape([-1]),
   );
 }

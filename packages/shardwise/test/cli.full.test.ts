@@ -58,6 +58,7 @@ describe('shardwise run', () => {
     const out = join(directory, 'out');
     expect((await readdir(out)).sort()).toEqual([
       'checkpoints',
+      'live.json',
       'logs',
       'metrics.jsonl',
       'report.html',
@@ -287,6 +288,7 @@ describe('the rest of the command', () => {
       joinTimeoutMs: undefined,
       lastCallMs: 500,
       runDirectory: undefined,
+      checkpointDirectory: undefined,
       resumeDirectory: 'runs/x',
       metrics: ['csv', './my sink.ts'],
       report: false,

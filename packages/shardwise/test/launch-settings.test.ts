@@ -33,6 +33,7 @@ const options: RunCommandOptions = {
   joinTimeoutMs: undefined,
   lastCallMs: undefined,
   runDirectory: undefined,
+  checkpointDirectory: undefined,
   resumeDirectory: undefined,
   metrics: [],
   report: true,

@@ -23,6 +23,8 @@ it('ranks train on servers, which are no ranks', async () => {
   const report = await readFile(join(cwd, 'out', 'report.html'), 'utf8');
   expect(report).toContain('Updates of a server');
   expect(report).toContain('0: 120');
+  const metrics = await readFile(join(cwd, 'out', 'metrics.jsonl'), 'utf8');
+  expect(metrics).toMatch(/"sentBytes":[1-9].*"receivedBytes":[1-9]/);
 });
 
 it('a strategy on servers in a run without them is an error that says how to start them', async () => {

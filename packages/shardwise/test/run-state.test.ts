@@ -67,6 +67,7 @@ describe('the state of a run', () => {
       epoch: 1,
       worldSize: 1,
       transport: 'shm (1 process)',
+      hosts: [],
     } as const;
     const timeline = (step: number): RunMessage => ({
       kind: 'timeline',

@@ -1,10 +1,12 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { initialRunState, reduceRun, type RunState } from '../src/run-state/run-state.ts';
 import { loadSinks } from '../src/sinks/load-sinks.ts';
-import type { StepFigures } from '../src/sinks/metric-sink.ts';
+import type { MetricSink, StepFigures } from '../src/sinks/metric-sink.ts';
 import { prometheusText } from '../src/sinks/prometheus-text.ts';
 import { SinkQueue } from '../src/sinks/sink-queue.ts';
 import {
@@ -13,6 +15,20 @@ import {
   scalarEvent,
   versionEvent,
 } from '../src/sinks/tensorboard-events.ts';
+
+/** What tools/golden-tensorboard.py has recorded. TensorBoard has read the file back. */
+const golden = z
+  .object({
+    file: z.string(),
+    steps: z.array(
+      z.object({
+        step: z.number(),
+        endMs: z.number(),
+        figures: z.record(z.string(), z.union([z.number(), z.string()])),
+      }),
+    ),
+  })
+  .parse(JSON.parse(readFileSync(join(import.meta.dirname, 'golden', 'tensorboard.json'), 'utf8')));
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const hex = (data: Uint8Array): string => Buffer.from(data).toString('hex');
@@ -86,9 +102,10 @@ describe('the sinks of a run', () => {
 
   async function give(names: readonly string[], told: string[] = []): Promise<void> {
     const sinks = await loadSinks(names);
+    const tell = (text: string): void => void told.push(text);
     const queue = new SinkQueue(
-      sinks.map((open) => open(directory)),
-      (text) => told.push(text),
+      sinks.map((open) => open(directory, tell)),
+      tell,
     );
     const first = stateAfter(undefined, 1);
     queue.update(first);
@@ -111,6 +128,18 @@ describe('the sinks of a run', () => {
     let records = 0;
     for (let at = 0; at < file.length; at += 16 + Number(file.readBigUInt64LE(at))) records++;
     expect(records).toBe(3);
+  });
+
+  it('write the event file that TensorBoard writes itself, byte for byte', async () => {
+    const [open] = await loadSinks(['tensorboard']);
+    const sink = open?.(directory, () => {});
+    for (const { step, endMs, figures } of golden.steps) {
+      const numbers = Object.entries(figures).map(([name, value]) => [name, Number(value)]);
+      await sink?.({ step, endMs, figures: Object.fromEntries(numbers) });
+    }
+    const [name = ''] = await readdir(directory);
+    expect(name).toMatch(/^events\.out\.tfevents\.1700000000\./);
+    expect(hex(await readFile(join(directory, name)))).toBe(golden.file);
   });
 
   it('are functions of modules, too', async () => {
@@ -141,8 +170,40 @@ describe('the sinks of a run', () => {
     expect(given.map(({ step }) => step)).toEqual([1, 2]);
   });
 
+  it('are closed after the last step, also those of modules', async () => {
+    const path = join(directory, 'own.mjs');
+    const file = JSON.stringify(join(directory, 'own'));
+    await writeFile(
+      path,
+      `import { appendFileSync } from 'node:fs';
+       const sink = ({ step }) => appendFileSync(${file}, step + ' ');
+       sink.close = async () => appendFileSync(${file}, 'closed');
+       export default sink;`,
+    );
+    await give([path]);
+    expect(await readFile(join(directory, 'own'), 'utf8')).toBe('1 2 closed');
+  });
+
+  it('that cannot be closed are told, and the others are closed', async () => {
+    const told: string[] = [];
+    const closed: string[] = [];
+    const sink = (close: () => Promise<void>): MetricSink => Object.assign(() => {}, { close });
+    const queue = new SinkQueue(
+      [
+        sink(() => Promise.reject(new Error('no answer'))),
+        sink(async () => void closed.push('second')),
+      ],
+      (text) => told.push(text),
+    );
+    await queue.close();
+    expect(told).toEqual([expect.stringContaining('no answer')]);
+    expect(closed).toEqual(['second']);
+  });
+
   it('are refused if a module does not load or exports no function', async () => {
-    await expect(loadSinks(['tensorbord'])).rejects.toThrow(/csv, prometheus, tensorboard/);
+    await expect(loadSinks(['tensorbord'])).rejects.toThrow(
+      /csv, opentelemetry, prometheus, tensorboard/,
+    );
     const path = join(directory, 'none.mjs');
     await writeFile(path, 'export const sink = 1;');
     await expect(loadSinks([path])).rejects.toThrow(/no function as its default export/);

@@ -178,6 +178,7 @@ describe('output to a terminal', () => {
       epoch: 0,
       worldSize: 2,
       transport: 'shm (2 processes)',
+      hosts: [],
     } as const;
     const later = { ...generation, transport: 'shm (1 process)', worldSize: 1 };
     const states = [

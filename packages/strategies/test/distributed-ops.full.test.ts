@@ -1,3 +1,3 @@
 import { testDistributedOps } from './distributed-ops-table.ts';
 
-testDistributedOps(2);
+testDistributedOps(2, 4);

@@ -202,6 +202,12 @@ export const topicsOfRanks: readonly Section[] = [
         /^core\/nn\/profile\//,
       ),
       topic(
+        'profiler/steps',
+        'Profiles of steps',
+        'What each operation and module took in some steps, by a schedule as that of torch.profiler.',
+        /^shardwise\/(profile\/|run-state\/rank-profile)/,
+      ),
+      topic(
         'rank',
         'setRank, timeline and statistics',
         'The rank of this thread without a run, and what happens on it.',

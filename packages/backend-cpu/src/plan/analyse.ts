@@ -28,6 +28,8 @@ export interface Signature {
 export interface Analysis {
   readonly signature: Signature;
   readonly partitions: readonly AnalysedPartition[];
+  /** For each partition, the instructions of the program that it computes. Epilogues count where they were planned. */
+  readonly parts: readonly (readonly number[])[];
   readonly storage: StoragePlan;
 }
 
@@ -54,6 +56,9 @@ export function analyse(
   return {
     signature: signatureOf(source),
     partitions: analysed,
+    parts: partitions.map(({ instructions }) =>
+      instructions.map(({ output }) => output - program.inputCount),
+    ),
     storage: planStorage(source, program, partitions, kernelStorage, flow, inPlace),
   };
 }

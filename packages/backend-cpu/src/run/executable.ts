@@ -60,14 +60,16 @@ export class CpuExecutable implements Executable {
   run(
     inputs: readonly DeviceBuffer[],
     outputs: readonly DeviceBuffer[],
-    { overlap = false, sizes = [] }: RunOptions = {},
+    { overlap = false, sizes = [], onPart }: RunOptions = {},
   ): Promise<void> {
     try {
       if (this.#disposed) throw disposedError();
       const program = this.#programAt(sizes);
       const ownInputs = this.#own('input', inputs, program.signature.inputs);
       const ownOutputs = this.#own('output', outputs, program.signature.outputs);
-      return this.#host.queue.run(() => this.#execute(program, ownInputs, ownOutputs, overlap));
+      return this.#host.queue.run(() =>
+        this.#execute(program, ownInputs, ownOutputs, overlap, onPart),
+      );
     } catch (error) {
       return Promise.reject(error);
     }
@@ -98,10 +100,11 @@ export class CpuExecutable implements Executable {
   }
 
   async #execute(
-    { partitions, storage }: LinkedProgram,
+    { partitions, parts, storage }: LinkedProgram,
     inputs: readonly ArenaBuffer[],
     outputs: readonly ArenaBuffer[],
     overlap: boolean,
+    onPart: RunOptions['onPart'],
   ): Promise<void> {
     const scratch = this.#locations.scratchBytes > 0 ? this.#host.scratch.address() : 0;
     const addressOf = this.#addresses.at(inputs, outputs, scratch);
@@ -115,8 +118,8 @@ export class CpuExecutable implements Executable {
       );
     };
     storage.copiesBefore.forEach(copy);
-    for (const partition of partitions) {
-      const start = overlap ? performance.now() : 0;
+    for (const [index, partition] of partitions.entries()) {
+      const start = overlap || onPart ? performance.now() : 0;
       try {
         const pending = partition.run(addressOf, overlap);
         if (pending !== undefined) await pending;
@@ -124,6 +127,7 @@ export class CpuExecutable implements Executable {
         const mayUpdate = storage.updatesInPlace && partition === partitions.at(-1);
         throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;
       }
+      onPart?.(parts[index] ?? [], performance.now() - start);
       if (overlap && performance.now() - start > BUSY_MS) await nextTurn();
     }
     storage.copiesAfter.forEach(copy);

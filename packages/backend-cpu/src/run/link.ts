@@ -13,6 +13,7 @@ import type { CompiledPartition } from '../program/partition.ts';
 export interface LinkedProgram {
   readonly signature: Signature;
   readonly partitions: readonly CompiledPartition[];
+  readonly parts: Analysis['parts'];
   readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'updatesInPlace'>;
 }
 
@@ -24,7 +25,7 @@ export interface LinkTarget {
 }
 
 export function link(
-  { signature, partitions, storage }: Analysis,
+  { signature, partitions, parts, storage }: Analysis,
   fallbacks: CompiledFallbacks,
   { memory, products, loops }: LinkTarget,
 ): LinkedProgram {
@@ -43,7 +44,7 @@ export function link(
     if (!compiled) throw new RangeError(`nothing runs partition ${index}`);
     return compiled.link(memory, partition);
   });
-  return { signature, partitions: linked, storage };
+  return { signature, partitions: linked, parts, storage };
 }
 
 /**

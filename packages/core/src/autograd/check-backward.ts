@@ -35,7 +35,7 @@ export function checkBackward(root: Node, gradient: Shape | undefined): void {
     {
       asked: 'backward()',
       found: 'no tensor that requires a gradient below it',
-      todo: 'Check that parameters were used, and that it was not built under noGrad or after detach()',
+      todo: 'Check that parameters were used that are not frozen, and that it was not built under noGrad or after detach()',
     },
     { op: root.op },
   );

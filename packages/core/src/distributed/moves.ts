@@ -1,6 +1,9 @@
 import { elementCount } from '../base/shape.ts';
 import { chunkRange } from '../layout/chunks.ts';
+import { unset } from '../graph/axis-types.ts';
+import { constant, constantLike } from '../graph/build/leaf.ts';
 import type { Shape } from '../spec/dtype.ts';
+import type { AxisType } from '../spec/op.ts';
 import { LayoutError } from '../spec/errors.ts';
 import {
   allGather,
@@ -11,7 +14,8 @@ import {
   reinterpret,
 } from '../tensor/collectives.ts';
 import { full } from '../tensor/create.ts';
-import type { Tensor } from '../tensor/tensor.ts';
+import { withOwnGradient } from '../tensor/own-gradient.ts';
+import { Tensor } from '../tensor/tensor.ts';
 import {
   type AxisLayout,
   formatAxisLayout,
@@ -126,19 +130,22 @@ export function applyMove(
     case 'keepOnFirst':
       return keepOnFirst(x, axis, place);
     case 'allReduce':
-      return x.numel === 0 ? x : allReduce(x, axis, { to: type });
+      return x.numel === 0 ? emptyAs(x, x.shape, axis, type) : allReduce(x, axis, { to: type });
     case 'allGather': {
       const sharding = requireSharding(from);
       const dim = partDim(sharding);
       const part = padTo(x, dim, Math.ceil(lengthOf(whole, sharding) / place.size));
-      if (part.numel === 0) return part.reshape(whole);
+      if (part.numel === 0) return emptyAs(part, whole, axis, type);
       return fromParts(allGather(part, axis, dim, type), sharding, place.size, whole);
     }
     case 'reduceScatter': {
       const sharding = requireSharding(to);
       const dim = partDim(sharding);
       const padded = toParts(x, sharding, place.size);
-      const part = padded.numel === 0 ? padded : reduceScatter(padded, axis, dim);
+      const part =
+        padded.numel === 0
+          ? emptyAs(padded, padded.shape, axis, 'varying')
+          : reduceScatter(padded, axis, dim);
       return withoutPadding(part, sharding, place, whole);
     }
     case 'slice': {
@@ -148,7 +155,10 @@ export function applyMove(
         return withoutPadding(part, sharding, place, whole);
       }
       const padded = toParts(x, sharding, place.size);
-      const part = padded.numel === 0 ? padded : localChunk(padded, axis, partDim(sharding));
+      const part =
+        padded.numel === 0
+          ? emptyAs(padded, padded.shape, axis, 'varying')
+          : localChunk(padded, axis, partDim(sharding));
       return withoutPadding(part, sharding, place, whole);
     }
     case 'allToAll': {
@@ -165,6 +175,20 @@ export function applyMove(
     default:
       return operation satisfies never;
   }
+}
+
+/**
+ * A tensor without elements, as it is after a move that sends nothing. Its gradient is one without elements. Shape: N ->
+ * shape.
+ */
+function emptyAs(x: Tensor, shape: Shape, axis: string, type: AxisType): Tensor {
+  const node = withOwnGradient(
+    [x.node],
+    () => constant(0, shape, x.dtype),
+    (_, [input = x.node]) => [constantLike(input, 0)],
+  );
+  node.axisTypes = (x.node.axisTypes ?? unset).with(axis, type);
+  return new Tensor(node);
 }
 
 /** Keeps the values of the first rank, and makes those of the others zeros. Shape: N -> N. */

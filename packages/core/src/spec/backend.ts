@@ -84,6 +84,11 @@ export interface RunOptions {
   readonly sizes?: Sizes;
   /** Called when it is known how long the device computed the run, by backends whose `timing` is 'device'. */
   readonly onComputed?: (durationMs: number) => void;
+  /**
+   * Called when instructions that the backend computes together have run, with their indexes in the program, by
+   * backends that divide programs. Instructions that several parts compute again are in each of them.
+   */
+  readonly onPart?: (instructions: readonly number[], durationMs: number) => void;
 }
 
 /** A compiled program. */

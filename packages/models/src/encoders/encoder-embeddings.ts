@@ -11,6 +11,7 @@ import {
 } from '@shardwise/core/extend';
 import type { InitialValues } from '../layers/initial-values.ts';
 import type { LanguageModelHead } from '../layers/language-model-head.ts';
+import { requireTokens } from '../layers/positions.ts';
 import type { EncoderCall } from './encoder-call.ts';
 import type { EncoderConfig } from './encoder-config.ts';
 import { EncoderPart } from './encoder-part.ts';
@@ -80,7 +81,10 @@ const callRules: OptionRules<EncoderCall> = {
   cache: option.object('a cache'),
 };
 
-/** Throws ConfigError for rows of more tokens than there are places, for a call with a cache, and for unknown names. */
+/**
+ * Throws ConfigError for rows of more tokens than there are places, for a call with a cache, and for unknown names, and as
+ * requireTokens does.
+ */
 export function requireEncoderCall(
   model: string,
   inputIds: Tensor,
@@ -95,6 +99,7 @@ export function requireEncoderCall(
     });
   }
   checkOptions(`${model}.forward`, call, callRules);
+  requireTokens(`${model}.forward`, inputIds);
   const [, length = 0] = inputIds.shape;
   if (length <= places) return;
   throw new ConfigError(

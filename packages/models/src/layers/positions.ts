@@ -1,19 +1,45 @@
-import { arange, concat, ConfigError, full, type Tensor, zeros } from '@shardwise/core/extend';
+import {
+  arange,
+  concat,
+  ConfigError,
+  formatShape,
+  full,
+  requireTensors,
+  ShapeError,
+  type Tensor,
+  zeros,
+} from '@shardwise/core/extend';
 import type { ForwardCall } from '../model/forward-call.ts';
 
 /**
  * The place of each token in its sequence: those of the call, or 0, 1, … from the start of the row or of its document.
- * Throws ConfigError for a cache without them. Shape: inputIds [B, T] -> i32 [B, T], or [1, T] if all rows have the same.
+ * Throws ConfigError for a cache without them, and as requireTokens does. Shape: inputIds [B, T] -> i32 [B, T], or [1, T] if all rows have the same.
  */
 export function positionsOf(
   inputIds: Tensor,
   { positionIds, documents, cache }: ForwardCall,
 ): Tensor {
+  requireTokens('the forward pass of a decoder', inputIds);
   if (positionIds !== undefined) return positionIds;
   if (cache !== undefined) throw withoutPositions();
   const [, length = 0] = inputIds.shape;
   const places = arange(length).reshape([1, length]);
   return documents === undefined ? places : places.sub(documentBounds(documents).starts);
+}
+
+/** Throws DTypeError for tokens that are no tensor, and ShapeError for tokens that are not [B, T]. */
+export function requireTokens(asked: string, inputIds: Tensor): void {
+  requireTensors(asked, { inputIds });
+  const { shape } = inputIds;
+  if (shape.length === 2) return;
+  throw new ShapeError(
+    {
+      asked: `${asked} with inputIds of shape ${formatShape(shape)}`,
+      found: `${shape.length} dims, and tokens are rows: [B, T]`,
+      todo: "For one row, write tensor([ids], 'i32'), or inputIds.unsqueeze(0)",
+    },
+    { shape },
+  );
 }
 
 /** Whether a token is the first one of its document. Shape: documents i32 [B, T] -> bool [B, T]. */

@@ -10,6 +10,7 @@ import {
   requireModule,
 } from '@shardwise/core/extend';
 import { PretrainedModel } from '../model/pretrained-model.ts';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import { LoraConv1D } from './lora-conv1d.ts';
 import { type LoraLayer, loraLayers } from './lora-layer.ts';
 import type { LoraSettings } from './lora-options.ts';
@@ -89,7 +90,11 @@ function configOf(
     auto_mapping: null,
     base_model_name_or_path: options.baseModelNameOrPath ?? null,
     bias: 'none',
-    fan_in_fan_out: layers.some(([, layer]) => layer instanceof LoraConv1D),
+    fan_in_fan_out: layers.some(
+      ([, layer]) =>
+        layer instanceof LoraConv1D ||
+        (layer instanceof QuantizedLinear && layer.isTransposedInFiles),
+    ),
     inference_mode: true,
     init_lora_weights: true,
     lora_alpha: alpha,

@@ -131,7 +131,7 @@ export function requireApart(asked: string, model: Module): void {
     {
       asked: `${asked} in ${model.constructor.name}`,
       found: `a strategy has put another parameter in the place of '${shared[0]}'`,
-      todo: `Call ${asked} before parallelize()`,
+      todo: `Call ${asked} before parallelize(), or give fromPretrained the option ${asked === 'addLora' ? 'lora' : 'quantize'} beside its strategy`,
     },
     { name: shared[0] },
   );

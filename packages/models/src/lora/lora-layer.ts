@@ -33,7 +33,7 @@ export function isAdaptable(module: Module): module is AdaptableLayer {
 
 /** The weight of a layer. Shape: -> [out, in]. */
 export function rowsOf(layer: AdaptableLayer): Tensor {
-  if (layer instanceof QuantizedLinear) return layer.weightRows();
+  if (layer instanceof QuantizedLinear) return layer.weightRows(null);
   return layer instanceof Conv1D ? layer.weight.transpose(0, 1) : layer.weight;
 }
 
@@ -64,10 +64,10 @@ export interface LoraLayer extends Module, AdaptedProduct {
   readonly mergeableWeight: Parameter | null;
   /** What mergeLora has done, or null while the adapter is apart. */
   merged: MergedUpdate | null;
-  /** The product with the frozen weight alone. Shape: x [.., in] -> [.., out]. */
-  baseProduct(x: Tensor): Tensor;
-  /** The frozen weight. Shape: -> [out, in]. */
-  weightRows(): Tensor;
+  /** The product with the frozen weight alone, or this rank's part of it. Shape: x [.., in] -> [.., out]. */
+  baseProduct(x: Tensor, shared: SharedProduct | null): Tensor;
+  /** The frozen weight, or this rank's part of it. Shape: -> [out, in], or a part of its rows or columns. */
+  weightRows(shared: SharedProduct | null): Tensor;
   /** Values of the weight in the layout in which the layer keeps it. Shape: [out, in] -> that of the weight. */
   fromRows(rows: Tensor): Tensor;
   /** The layer without its adapter. */
@@ -112,17 +112,17 @@ export function adapterParameters({
 
 /** The product of a layer with its adapter, without the bias. Shape: x [.., in] -> [.., out]. */
 export function adaptedProduct(layer: LoraLayer, x: Tensor, shared: SharedProduct | null): Tensor {
-  if (layer.merged !== null) return layer.baseProduct(x);
+  if (layer.merged !== null) return layer.baseProduct(x, shared);
   const { dropout } = layer.settings;
   const drops = layer.training && dropout > 0;
-  const base = layer.baseProduct(x);
+  const base = layer.baseProduct(x, shared);
   const dropped = drops ? dropOwn(x, dropout, shared) : x;
   const update = lowRankProduct(layer, dropped, shared).to(base.dtype);
   if (layer.loraMagnitudeVector === null) return base.add(update);
   const factors = rowFactors(layer, layer.loraMagnitudeVector, shared).to(base.dtype);
   // As in PEFT, what dropout drops is missing from the change of the frozen product, but not from the product itself.
   if (!drops) return base.add(update).mul(factors);
-  return base.add(layer.baseProduct(dropped).mul(factors.sub(1))).add(update.mul(factors));
+  return base.add(layer.baseProduct(dropped, shared).mul(factors.sub(1))).add(update.mul(factors));
 }
 
 /** Parts of the inputs are dropped independently of each other. Shape: N -> N. */
@@ -150,7 +150,7 @@ function lowRankProduct(
  */
 function rowFactors(layer: LoraLayer, magnitude: Parameter, shared: SharedProduct | null): Tensor {
   const length = noGrad(() => {
-    const squares = layer.weightRows().add(updateOf(layer)).square().sum(1);
+    const squares = layer.weightRows(shared).add(updateOf(layer)).square().sum(1);
     return (shared?.of === 'inputs' ? allReduce(squares, shared.axis) : squares).sqrt();
   });
   return (shared?.of === 'inputs' ? ofAllRanks(magnitude, shared) : magnitude).div(length);

@@ -31,13 +31,8 @@ export class LoraQuantizedLinear extends QuantizedLinear implements LoraLayer {
     return new QuantizedLinear(this);
   }
 
-  /** Shape: x [.., in] -> [.., out]. */
-  override forward(x: Tensor): Tensor {
-    const product = this.sharedProduct(x, null);
-    return this.bias === null ? product : product.add(this.bias.to(product.dtype));
-  }
-
-  sharedProduct(x: Tensor, shared: SharedProduct | null): Tensor {
+  /** Shape: x [.., in], or this rank's part of it -> [.., out], or this rank's part of it. */
+  override sharedProduct(x: Tensor, shared: SharedProduct | null): Tensor {
     return adaptedProduct(this, x, shared);
   }
 

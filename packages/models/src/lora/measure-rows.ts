@@ -10,7 +10,7 @@ export async function measureRows(model: Module): Promise<void> {
   noGrad(() => {
     for (const [, layer] of model.namedModules()) {
       if (!isLoraLayer(layer) || layer.loraMagnitudeVector === null) continue;
-      store(layer.loraMagnitudeVector, lengthsOf(layer.weightRows()));
+      store(layer.loraMagnitudeVector, lengthsOf(layer.weightRows(null)));
       changes = true;
     }
   });

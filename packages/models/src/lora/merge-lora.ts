@@ -23,7 +23,7 @@ export async function mergeLora(model: Module): Promise<void> {
   const layers = layersIn('mergeLora', model, 'apart');
   requireUntied(model, layers);
   await change(layers, (layer, weight) => {
-    const sum = layer.weightRows().to('f32').add(updateOf(layer));
+    const sum = layer.weightRows(null).to('f32').add(updateOf(layer));
     const factors = layer.loraMagnitudeVector?.div(sum.square().sum(1).sqrt()).reshape([-1, 1]);
     // The update of the weight would make an expression of it that is computed later invalid.
     if (isHeld(weight)) factors?.retain();
@@ -36,7 +36,7 @@ export async function mergeLora(model: Module): Promise<void> {
 export async function unmergeLora(model: Module): Promise<void> {
   await change(layersIn('unmergeLora', model, 'merged'), (layer, weight) => {
     const factors = layer.merged?.rowFactors ?? null;
-    const rows = layer.weightRows().to('f32');
+    const rows = layer.weightRows(null).to('f32');
     const sum = factors === null ? rows : rows.div(factors);
     store(weight, layer.fromRows(sum.sub(updateOf(layer))));
     layer.merged = null;

@@ -13,22 +13,23 @@ export function isNamed(path: string, name: string): boolean {
 export function targetLayers(
   model: Module,
   targets: readonly string[] | 'all-linear',
+  asked: 'LoRA' | 'quantizeModel' = 'LoRA',
 ): readonly Named<AdaptableLayer>[] {
   const modules = model.namedModules();
   const adapted = modules.find(([, module]) => isLoraLayer(module));
-  if (adapted !== undefined) throw twiceError(adapted[0]);
+  if (adapted !== undefined) throw twiceError(adapted[0], asked);
   const linear = modules.filter((entry): entry is Named<AdaptableLayer> => isAdaptable(entry[1]));
-  if (targets === 'all-linear') return withoutHead(model, linear);
+  if (targets === 'all-linear') return withoutHead(asked, model, linear);
   const found = new Map<string, AdaptableLayer>();
   for (const target of targets) {
     const own = modules.filter(([path]) => isNamed(path, target));
-    if (own.length === 0) throw missingError(model, target, linear);
+    if (own.length === 0) throw missingError(asked, model, target, linear);
     for (const [path, module] of own) {
-      if (!isAdaptable(module)) throw kindError(path, target, module);
+      if (!isAdaptable(module)) throw kindError(asked, path, target, module);
       found.set(path, module);
     }
   }
-  if (found.size === 0) throw missingError(model, '', linear);
+  if (found.size === 0) throw missingError(asked, model, '', linear);
   return [...found];
 }
 
@@ -37,6 +38,7 @@ export function targetLayers(
  * such lists.
  */
 function withoutHead(
+  asked: string,
   model: Module,
   linear: readonly Named<AdaptableLayer>[],
 ): readonly Named<AdaptableLayer>[] {
@@ -45,11 +47,12 @@ function withoutHead(
     ? linear.findLast(([path]) => !isInBlock(path))
     : undefined;
   const rest = linear.filter((entry) => entry !== head);
-  if (rest.length === 0) throw missingError(model, 'all-linear', linear);
+  if (rest.length === 0) throw missingError(asked, model, 'all-linear', linear);
   return rest;
 }
 
 function missingError(
+  asked: string,
   model: Module,
   target: string,
   linear: readonly Named<AdaptableLayer>[],
@@ -59,7 +62,7 @@ function missingError(
   const all = names.length === 0 ? 'none' : names.join(', ');
   return new ConfigError(
     {
-      asked: `LoRA in the layers '${target}' of ${model.constructor.name}`,
+      asked: `${asked} in the layers '${target}' of ${model.constructor.name}`,
       found: `no module of this name; its linear layers are ${all}`,
       todo:
         nearest === undefined
@@ -70,10 +73,10 @@ function missingError(
   );
 }
 
-function kindError(path: string, target: string, module: Module): ConfigError {
+function kindError(asked: string, path: string, target: string, module: Module): ConfigError {
   return new ConfigError(
     {
-      asked: `LoRA in the layers '${target}'`,
+      asked: `${asked} in the layers '${target}'`,
       found: `'${path}' is a ${module.constructor.name}, and no linear layer`,
       todo: 'Name linear layers; modules that train as a whole are named in modulesToSave',
     },
@@ -81,12 +84,15 @@ function kindError(path: string, target: string, module: Module): ConfigError {
   );
 }
 
-function twiceError(path: string): ConfigError {
+function twiceError(path: string, asked: 'LoRA' | 'quantizeModel'): ConfigError {
   return new ConfigError(
     {
-      asked: 'addLora in a model',
+      asked: `${asked === 'LoRA' ? 'addLora' : asked} in a model`,
       found: `'${path}' has an adapter already`,
-      todo: 'Call mergeLora and removeLora first, or removeLora alone to drop the old adapter',
+      todo:
+        asked === 'LoRA'
+          ? 'Call mergeLora and removeLora first, or removeLora alone to drop the old adapter'
+          : 'Call quantizeModel before addLora, or give fromPretrained quantize and lora',
     },
     { path },
   );

@@ -1,5 +1,4 @@
-import { fromData, type Tensor } from '@shardwise/core/extend';
-import { inGroups } from './scaled-formats.ts';
+import { elementCount, fromData, type Shape, type Tensor } from '@shardwise/core/extend';
 
 /** Scales of blocks in 8 bits each, with a scale for each 256 of them, and their mean (double quantization). */
 export interface PackedScales<Codes, Numbers> {
@@ -57,13 +56,22 @@ function nearest(value: number): number {
   return low;
 }
 
-/** Shape: -> f32 [blocks]. */
-export function unpackScales({ codes, scales, mean }: PackedScales<Tensor, Tensor>): Tensor {
+/**
+ * Returns the scales of blocks, or of those that this rank has the codes of. All ranks have the scales of the whole weight's
+ * codes, 256 of which lie one after another in `shape`. Shape: codes, of `shape` or a part of it -> f32, the same.
+ */
+export function unpackScales(
+  { codes, scales, mean }: PackedScales<Tensor, Tensor>,
+  shape: Shape,
+  partOf: (whole: Tensor) => Tensor,
+): Tensor {
   const numbers = fromData(table.slice(), [table.length], 'f32');
-  const values = inGroups(numbers.indexSelect(0, codes.to('i32')), GROUP);
-  return values
-    .mul(scales.reshape([-1, 1]))
+  const values = numbers.indexSelect(0, codes.to('i32').reshape([-1])).reshape(codes.shape);
+  const each = scales
+    .reshape([-1, 1])
+    .expand([scales.numel, GROUP])
     .reshape([-1])
-    .slice(0, 0, codes.numel)
-    .add(mean);
+    .slice(0, 0, elementCount(shape))
+    .reshape(shape);
+  return values.mul(partOf(each)).add(mean);
 }

@@ -8,9 +8,10 @@ import {
   type Shape,
   type Tensor,
 } from '@shardwise/core/extend';
+import type { SharedProduct } from '@shardwise/strategies';
 import type { BlockFormat } from './block-format.ts';
-import { inGroups, scaledFormats, scalesOf } from './scaled-formats.ts';
 import { packScales, unpackScales } from './packed-scales.ts';
+import type { ScaledBlocks, ScaledFormat } from './scaled-formats.ts';
 
 /** What a QuantizedLinear is made of. */
 export type QuantizedParts = Pick<
@@ -23,42 +24,61 @@ export type QuantizedParts = Pick<
   | 'nestedAbsmax'
   | 'nestedMean'
   | 'bias'
+  | 'isTransposedInFiles'
 >;
 
-/** Quantizes a weight in blocks of its elements in row-major order. Shape: weight [out, in]. */
-export async function quantizeWeight(
-  weight: Tensor,
-  bits: 4 | 8,
+type QuantizedWeight = Omit<QuantizedParts, 'bias' | 'isTransposedInFiles'>;
+
+/** The shape in which the scales of blocks are kept: [out, blocks of a row] if each row is whole blocks, or [blocks]. */
+export function shapeOfBlocks(
+  { elements }: BlockFormat,
+  [outFeatures, inFeatures]: readonly [number, number],
+): Shape {
+  return inFeatures % elements === 0
+    ? [outFeatures, inFeatures / elements]
+    : [Math.ceil((outFeatures * inFeatures) / elements)];
+}
+
+/** A weight in blocks whose scales are apart. */
+export function scaledWeight(
+  format: ScaledFormat,
+  features: readonly [outFeatures: number, inFeatures: number],
+  { bytes, scales }: ScaledBlocks,
   doubleQuantization: boolean,
-): Promise<Omit<QuantizedParts, 'bias'>> {
-  const [outFeatures = 0, inFeatures = 0] = weight.shape;
-  const format = scaledFormats[bits];
-  const blocks = inGroups(weight.detach().to('f32'), format.elements);
-  const scales = scalesOf(blocks);
-  const bytes = format.encode(blocks.div(scales.reshape([-1, 1])));
-  const common = { format, outFeatures, inFeatures, weight: await frozen(bytes, 'u8') };
+): QuantizedWeight {
+  const [outFeatures, inFeatures] = features;
+  const shape = shapeOfBlocks(format, features);
+  const weight = frozenData(bytes, [...shape, format.bytes], 'u8');
+  const common = { format, outFeatures, inFeatures, weight };
   if (!doubleQuantization) {
-    return { ...common, absmax: await frozen(scales, 'f32'), nestedAbsmax: null, nestedMean: null };
+    const absmax = frozenData(scales, shape, 'f32');
+    return { ...common, absmax, nestedAbsmax: null, nestedMean: null };
   }
-  const packed = packScales(Float32Array.from(await scales.data(), Number));
+  const packed = packScales(scales);
   return {
     ...common,
-    absmax: frozenData(packed.codes, [packed.codes.length], 'u8'),
+    absmax: frozenData(packed.codes, shape, 'u8'),
     nestedAbsmax: frozenData(packed.scales, [packed.scales.length], 'f32'),
     nestedMean: frozenData(packed.mean, [1], 'f32'),
   };
 }
 
-/** A parameter of the values of a tensor, which does not train. */
-async function frozen(values: Tensor, dtype: 'u8' | 'f32'): Promise<Parameter> {
-  return frozenData((await values.data()).slice(), values.shape, dtype);
+/** A weight in blocks whose scales are apart, for values that come later. */
+export function emptyScaledWeight(
+  format: ScaledFormat,
+  features: readonly [outFeatures: number, inFeatures: number],
+  doubleQuantization: boolean,
+): QuantizedWeight {
+  const blocks = elementCount(shapeOfBlocks(format, features));
+  const [bytes, scales] = [new Uint8Array(blocks * format.bytes), new Float32Array(blocks)];
+  return scaledWeight(format, features, { bytes, scales }, doubleQuantization);
 }
 
 /** A weight whose blocks have their scales among their bytes, for values that come later. Each row is whole blocks. */
 export function emptyBlocks(
   format: BlockFormat,
   [outFeatures, inFeatures]: readonly [number, number],
-): Omit<QuantizedParts, 'bias'> {
+): QuantizedWeight {
   const rowBytes = (inFeatures / format.elements) * format.bytes;
   const bytes = new Uint8Array(outFeatures * rowBytes);
   return {
@@ -81,11 +101,14 @@ function frozenData(data: HostData, shape: Shape, dtype: 'u8' | 'f32'): Paramete
  * so that at most the one of the present layer is there in f32.
  */
 export class QuantizedLinear extends Module {
-  /** Shape: u8 [blocks, bytes], or [out, bytes of a row] if each row is whole blocks. */
+  /**
+   * Shape: u8 [out, blocks of a row, bytes] if each row is whole blocks, or [blocks, bytes]. Blocks of a file: u8 [out, bytes
+   * of a row].
+   */
   weight: Parameter;
   /**
-   * The scales of blocks: f32 [blocks], or with double quantization their codes: u8 [blocks]. Null if they are among the
-   * bytes.
+   * The scales of blocks: f32, or with double quantization their codes in u8. Null if they are among the bytes.
+   * Shape: [out, blocks of a row] or [blocks].
    */
   absmax: Parameter | null;
   /** Shape: f32 [ceil(blocks / 256)]. Null without double quantization. */
@@ -96,12 +119,21 @@ export class QuantizedLinear extends Module {
   readonly format: BlockFormat;
   readonly outFeatures: number;
   readonly inFeatures: number;
+  /** Whether files of the model have the weight as [in, out], as that of a Conv1D, and not as [out, in]. */
+  readonly isTransposedInFiles: boolean;
 
-  constructor({ format, outFeatures, inFeatures, ...parameters }: QuantizedParts) {
+  constructor({
+    format,
+    outFeatures,
+    inFeatures,
+    isTransposedInFiles,
+    ...parameters
+  }: QuantizedParts) {
     super();
     this.format = format;
     this.outFeatures = outFeatures;
     this.inFeatures = inFeatures;
+    this.isTransposedInFiles = isTransposedInFiles;
     this.weight = parameters.weight;
     this.absmax = parameters.absmax;
     this.nestedAbsmax = parameters.nestedAbsmax;
@@ -111,32 +143,46 @@ export class QuantizedLinear extends Module {
 
   /** Shape: x [.., in] -> [.., out]. */
   forward(x: Tensor): Tensor {
-    const product = this.baseProduct(x);
+    const product = this.sharedProduct(x, null);
     return this.bias === null ? product : product.add(this.bias.to(product.dtype));
   }
 
-  /** The product without the bias. Shape: x [.., in] -> [.., out]. */
-  baseProduct(x: Tensor): Tensor {
-    return functional.linear(x, this.weightRows().to(x.dtype));
+  /** The product without the bias. Shape: x [.., in], or this rank's part of it -> [.., out], or this rank's part of it. */
+  sharedProduct(x: Tensor, shared: SharedProduct | null): Tensor {
+    return this.baseProduct(x, shared);
   }
 
-  /** The weight in f32. Backward passes make it again instead of keeping it. Shape: -> [out, in]. */
-  weightRows(): Tensor {
+  /** The product with the weight alone. Shape: as for sharedProduct. */
+  baseProduct(x: Tensor, shared: SharedProduct | null): Tensor {
+    return functional.linear(x, this.weightRows(shared).to(x.dtype));
+  }
+
+  /**
+   * The weight in f32, or this rank's part of it. Backward passes make it again instead of keeping it.
+   * Shape: -> [out, in], or a part of its rows or columns.
+   */
+  weightRows(shared: SharedProduct | null): Tensor {
     const region = new RecomputeRegion({ keeps: () => false });
-    return region.run(() => this.#dequantized());
+    return region.run(() => this.#dequantized(shared));
   }
 
-  #dequantized(): Tensor {
-    const { format, absmax: codes, nestedAbsmax: scales, nestedMean: mean } = this;
-    const { outFeatures, inFeatures } = this;
+  #dequantized(shared: SharedProduct | null): Tensor {
+    const { format, outFeatures, inFeatures } = this;
+    const scales = this.#scales(shared);
     let blocks = format.decode(this.weight.reshape([-1, format.bytes]));
-    if (codes !== null) {
-      const absmax =
-        scales === null || mean === null ? codes : unpackScales({ codes, scales, mean });
-      blocks = blocks.mul(absmax.reshape([-1, 1]));
-    }
-    const shape = [outFeatures, inFeatures];
+    if (scales !== null) blocks = blocks.mul(scales.reshape([-1, 1]));
+    const [rows = 0, rowBlocks = 0] = this.weight.shape;
+    // Of a layer that ranks share, the bytes are this rank's.
+    const shape = shared === null ? [outFeatures, inFeatures] : [rows, rowBlocks * format.elements];
     return blocks.reshape([-1]).slice(0, 0, elementCount(shape)).reshape(shape);
+  }
+
+  /** The scales of the blocks that this rank has. Shape: -> as absmax. */
+  #scales(shared: SharedProduct | null): Tensor | null {
+    const { format, absmax: codes, nestedAbsmax: scales, nestedMean: mean } = this;
+    if (codes === null || scales === null || mean === null) return codes;
+    const shape = shapeOfBlocks(format, [this.outFeatures, this.inFeatures]);
+    return unpackScales({ codes, scales, mean }, shape, (whole) => shared?.partOf(whole) ?? whole);
   }
 
   protected override describe(): string {

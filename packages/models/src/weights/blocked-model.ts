@@ -17,7 +17,10 @@ export function keepBlocks<M extends Module>(model: M, source: GgufSource): M {
     const [outFeatures = 0, inFeatures = 0] = layer.weight.shape;
     if (type === null || inFeatures % type.elements !== 0) continue;
     const parts = emptyBlocks(ggufFormats[type.name], [outFeatures, inFeatures]);
-    replacements.set(layer, new QuantizedLinear({ ...parts, bias: layer.bias }));
+    replacements.set(
+      layer,
+      new QuantizedLinear({ ...parts, bias: layer.bias, isTransposedInFiles: false }),
+    );
   }
   if (replacements.size === 0) throw withoutBlocks(source.place);
   replaceModules(model, replacements);
@@ -40,7 +43,7 @@ export function withoutBlocks(place: string): ConfigError {
     {
       asked: `the weights of ${place} as the file keeps them (quantized: true)`,
       found: 'no weight of a linear layer in blocks of few bits',
-      todo: 'Give a GGUF file of Q8_0, Q4_K_M or the like, or load the model and call quantizeModel',
+      todo: 'Give a GGUF file of Q8_0, Q4_K_M or the like, or write quantize: { bits: 4 }, which makes blocks of the weights of any file',
     },
     { place },
   );

@@ -1,13 +1,16 @@
 import {
   CheckpointError,
   checkOptions,
+  ConfigError,
   constructAs,
   constructParts,
+  describeValue,
   type DType,
   dtypes,
   elementCount,
   Generator,
   type ModelFolder,
+  type Module,
   option,
   type OptionRules,
   replicated,
@@ -22,9 +25,15 @@ import { architectures } from '../architectures.ts';
 import { addLoraBeforeWeights } from '../lora/add-lora.ts';
 import { type LoraOptions, loraRules } from '../lora/lora-options.ts';
 import { measureRows } from '../lora/measure-rows.ts';
+import {
+  quantizeBeforeWeights,
+  type QuantizeOptions,
+  quantizeRules,
+} from '../lora/quantize-model.ts';
 import { type Architecture, type BuildOptions, modelFromConfig } from '../model/architecture.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 import type { PretrainedModel } from '../model/pretrained-model.ts';
+import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import { keepBlocks, withoutBlocks } from './blocked-model.ts';
 import { isGguf } from './find-weights.ts';
 import { ggufConfig } from './gguf/gguf-config.ts';
@@ -36,6 +45,7 @@ import {
   openWeightsOf,
 } from './load-pretrained.ts';
 import { onMesh } from './on-mesh.ts';
+import { quantizingSource } from './quantizing-source.ts';
 import { renameFor } from './rename-tensors.ts';
 
 const CONFIG_NAME = 'config.json';
@@ -64,6 +74,12 @@ export interface FromPretrainedOptions
    * weights at any time. Adapters are in f32, beside weights of every `dtype` and with `quantized`. Default: none.
    */
   readonly lora?: LoraOptions;
+  /**
+   * Keeps linear layers in 4 or 8 bits, frozen, as `quantizeModel` does, but as their weights are read: no rank ever has a
+   * weight of such a layer in the dtype of the file, only some of its blocks at a time, and with a strategy each rank reads
+   * and quantizes its part. With `lora` it is QLoRA, and `dtype` is that of all other weights. Default: nothing.
+   */
+  readonly quantize?: QuantizeOptions;
   /** Changes of the config, with the keys of config.json, such as `{ attention_dropout: 0.1 }`. Default: none. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
@@ -88,7 +104,8 @@ const rules: OptionRules<FromPretrainedOptions> = {
   architectures: option.listOf(option.object<Architecture>('an architecture()')),
   quantized: option.flag,
   dtype: option.oneOf('f32', 'bf16', 'f16', 'auto'),
-  lora: option.object('options of addLora'),
+  lora: option.object("options of addLora, such as { targetModules: 'all-linear' }"),
+  quantize: option.object('options of quantizeModel, such as { bits: 4 }'),
   config: option.object('keys of config.json'),
 };
 
@@ -115,6 +132,7 @@ export async function fromPretrained(
   folder: ModelFolder,
   options: FromPretrainedOptions | ParallelPretrainedOptions = {},
 ): Promise<PretrainedModel | ParallelPretrained> {
+  requireFolder(folder);
   if (isParallel(options)) checkOptions('fromPretrained', options, parallelRules);
   else checkOptions('fromPretrained', options, rules);
   const {
@@ -124,11 +142,16 @@ export async function fromPretrained(
     generator,
     ignoredKeys,
     lora,
+    quantize,
     quantized = false,
     strategy,
     ...load
   } = { strategy: undefined, ...options };
   if (lora !== undefined) checkOptions('fromPretrained with lora', lora, loraRules);
+  if (quantize !== undefined) {
+    checkOptions('fromPretrained with quantize', quantize, quantizeRules);
+    if (quantized) throw twiceQuantized(folder.place);
+  }
   const json = { ...(await readConfig(folder, load.file)), ...config };
   const blocks = quantized ? await openBlocks(folder, load.file) : null;
   const drawsFrom = generator === undefined ? {} : { generator };
@@ -138,6 +161,7 @@ export async function fromPretrained(
       ...drawsFrom,
       ...(ignoredKeys === undefined ? {} : { ignoredKeys }),
     });
+    if (quantize !== undefined) return quantizeBeforeWeights(model, quantize);
     return blocks === null ? model : keepBlocks(model, blocks);
   };
   const { source, isComplete } = await compare(folder, () => make('zeros'), load);
@@ -170,6 +194,16 @@ export async function fromPretrained(
   return parallel;
 }
 
+/** Throws ConfigError for what is no folder, such as a path, which only the function for Node takes. */
+function requireFolder(folder: unknown): void {
+  if (typeof folder === 'object' && folder !== null && 'readText' in folder) return;
+  throw new ConfigError({
+    asked: `fromPretrained with the folder ${describeValue(folder)}`,
+    found: 'no ModelFolder',
+    todo: 'Import fromPretrained from @shardwise/models/node, which takes paths, or give pickedFolder(files) or httpFolder(url)',
+  });
+}
+
 /** Returns what sets generators back to their present states, because constructSharded builds a model twice. */
 function restartOf(generators: readonly (Generator | undefined)[]): () => void {
   const states = generators.map((generator) => generator?.getState());
@@ -200,12 +234,44 @@ async function compare(
     (_, { shape }) => ({ bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 }),
     build,
   );
-  const source = await openWeightsOf(sample, folder, file);
-  const kept = tensorsToKeep(source, sample, {
-    rounds: true,
-    rename: renameFor(source, sample, rename),
-  });
-  return { source, isComplete: kept.length === 0 };
+  const stored = await openWeightsOf(sample, folder, file);
+  const inModel = renameFor(stored, sample, rename);
+  const { source, scaleNames } = quantizingSource(stored, sample, inModel);
+  const kept = tensorsToKeep(source, sample, { rounds: true, rename: inModel }).filter(
+    (name) => !scaleNames.includes(name),
+  );
+  requireBlocks(sample, kept, folder.place);
+  return { source: stored, isComplete: kept.length === 0 };
+}
+
+/** Throws CheckpointError if a folder lacks the weight of a layer that is to be quantized, which nothing else gives values. */
+function requireBlocks(model: Module, kept: readonly string[], place: string): void {
+  const layers = new Map(model.namedModules());
+  const name = kept.find(
+    (each) =>
+      each.endsWith('.weight') &&
+      layers.get(each.slice(0, -'.weight'.length)) instanceof QuantizedLinear,
+  );
+  if (name === undefined) return;
+  throw new CheckpointError(
+    {
+      asked: `'${name}' of ${place} in blocks of few bits`,
+      found: 'no weight of this name and shape',
+      todo: 'Load a folder that has it, or leave the layer out of targetModules of quantize',
+    },
+    { place, name },
+  );
+}
+
+function twiceQuantized(place: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `the weights of ${place} with quantize and quantized: true`,
+      found: 'two ways to keep them in few bits',
+      todo: 'Give quantized: true for the blocks of a GGUF file, or quantize for blocks of the weights of any file',
+    },
+    { place },
+  );
 }
 
 /** The dtype of most floats of a source. f32 for f64, and for a source without floats. */
@@ -242,7 +308,7 @@ async function readConfig(
       {
         asked: `to load the model of ${folder.place}`,
         found,
-        todo: `Give the folder of a model of Hugging Face, which has a ${CONFIG_NAME}`,
+        todo: `Give the folder of a model of Hugging Face, which has a ${CONFIG_NAME}, or the name of a model of the hub with its organization: organization/model`,
       },
       { place: folder.place },
       cause === undefined ? {} : { cause },

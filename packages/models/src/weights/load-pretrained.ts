@@ -15,6 +15,7 @@ import { adapterParameters, isLoraLayer } from '../lora/lora-layer.ts';
 import { namesOfBlocks } from './blocked-model.ts';
 import { isGguf, openWeights } from './find-weights.ts';
 import { ggufSource } from './gguf/gguf-source.ts';
+import { quantizingSource } from './quantizing-source.ts';
 import { renameFor } from './rename-tensors.ts';
 import { stackedSource } from './stacked-source.ts';
 
@@ -38,7 +39,8 @@ export type LoadableModel = Module | { readonly module: Module };
 /**
  * Overwrites the parameters and buffers of a model with the weights of a folder, with any strategy: each rank reads only
  * the bytes of its parts. It is a collective for models whose states are sharded. A shared tensor may be in the file
- * under one of its names. The prefix of the base model may be there or not. Adapters of `addLora` keep their values. Before
+ * under one of its names. The prefix of the base model may be there or not. Adapters of `addLora` keep their values. Layers
+ * of `quantizeModel` get the blocks of the file's weights. Before
  * anything changes, it throws a CheckpointError that lists all names that are missing, unexpected or of another shape, except for those that the
  * options allow. Throws CheckpointError for a damaged file, too.
  */
@@ -50,13 +52,17 @@ export async function loadPretrained(
   checkOptions('loadPretrained', options, loadPretrainedRules);
   const { file, rename = (name) => name, allowMissing = [], ...loadOptions } = options;
   const module = model instanceof Module ? model : model.module;
-  const source = await openWeightsOf(module, folder, file);
-  return loadTensors(source, module, {
+  const stored = await openWeightsOf(module, folder, file);
+  const inModel = renameFor(stored, module, rename);
+  const { source, scaleNames, finish } = quantizingSource(stored, module, inModel);
+  const report = await loadTensors(source, module, {
     rounds: true,
     ...loadOptions,
-    allowMissing: [...allowMissing, ...adapterNames(module)],
-    rename: renameFor(source, module, rename),
+    allowMissing: [...allowMissing, ...adapterNames(module), ...scaleNames],
+    rename: inModel,
   });
+  await finish();
+  return { ...report, missing: report.missing.filter((name) => !scaleNames.includes(name)) };
 }
 
 /** The names of the parameters of adapters, which the folder of a model has not. */

@@ -2,7 +2,7 @@ import { createMesh } from '@shardwise/collectives';
 import { manualSeed, noGrad, setRank, type Tensor } from '@shardwise/core';
 import { currentSession, decodeSafetensors, fromBytes, type Module } from '@shardwise/core/extend';
 import { diskFolder } from '@shardwise/core/node';
-import { adapterFiles, type LoraOptions } from '@shardwise/models';
+import { adapterFiles, type LoraOptions, type QuantizeOptions } from '@shardwise/models';
 import { fromPretrained } from '@shardwise/models/node';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -16,10 +16,20 @@ export const adapters = {
   DoRA: { rank: 2, alpha: 4, targetModules: 'all-linear', useDora: true },
 } as const satisfies Record<string, LoraOptions>;
 
+/** All layers but `o_proj`, whose rows are one block of 64 elements, which two ranks cannot share. */
+const targetModules = ['q_proj', 'k_proj', 'v_proj', 'gate_proj', 'up_proj', 'down_proj'];
+
+/** The blocks in which the model may be kept. */
+export const blocks = {
+  nf4: { bits: 4, targetModules },
+  int8: { bits: 8, doubleQuantization: false, targetModules },
+} as const satisfies Record<string, QuantizeOptions>;
+
 const taskSchema = z.object({
   folder: z.string(),
   adapter: z.enum(['LoRA', 'DoRA']),
   dtype: z.enum(['f32', 'bf16']),
+  quantize: z.enum(['nf4', 'int8']).optional(),
   strategies: z.array(z.custom<StrategyName>()),
 });
 export type LoadTask = z.infer<typeof taskSchema>;
@@ -35,6 +45,8 @@ export const loaded = z.object({
   adapter: z.record(z.string(), z.array(z.number())),
   /** Empty for a pipeline, whose last stage alone has them. */
   logits: z.array(z.number()),
+  /** The frozen tensors in blocks and their scales, whole, as text. */
+  frozen: z.record(z.string(), z.string()),
 });
 
 /** Shape: -> i32 [2, 8]. */
@@ -49,10 +61,21 @@ export async function adapterOf(model: Module): Promise<Record<string, number[]>
   return Object.fromEntries(entries);
 }
 
+/** The bytes of the weights in blocks of a model, and of their scales. */
+export async function blocksIn(model: Module, part = 'layers.'): Promise<Record<string, string>> {
+  const names = /(weight|absmax|nestedAbsmax|nestedMean)$/;
+  const state = Object.entries(await model.stateDict()).filter(
+    ([name]) => names.test(name) && name.includes(part) && !/norm|ln_|lora_/.test(name),
+  );
+  return Object.fromEntries(
+    state.map(([name, { bytes }]) => [name, Buffer.from(bytes).toString('base64')]),
+  );
+}
+
 export async function main(context: RankContext): Promise<Record<string, z.infer<typeof loaded>>> {
   const { group } = await join(context);
   const device = currentSession().backend;
-  const { folder, adapter, dtype, strategies: names } = taskSchema.parse(context.data);
+  const { folder, adapter, dtype, quantize, strategies: names } = taskSchema.parse(context.data);
   const results: Record<string, z.infer<typeof loaded>> = {};
   for (const name of names) {
     const [axes, make] = strategies[name];
@@ -66,6 +89,7 @@ export async function main(context: RankContext): Promise<Record<string, z.infer
       strategy: make(),
       dtype,
       lora: adapters[adapter],
+      ...(quantize === undefined ? {} : { quantize: blocks[quantize] }),
     });
     const read = readBytes;
     const parameters = parallel.module.eval().parameters();
@@ -82,6 +106,7 @@ export async function main(context: RankContext): Promise<Record<string, z.infer
       trainedDtypes: [...new Set(trained.map((each) => each.dtype))],
       adapter: await adapterOf(parallel.module),
       logits: Array.from(logits, Number),
+      frozen: await blocksIn(parallel.module),
     };
   }
   return results;

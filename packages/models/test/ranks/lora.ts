@@ -172,7 +172,9 @@ interface Training {
 export async function train(training: Training): Promise<Outcome> {
   const { options, dtype, shares, place } = training;
   manualSeed(7);
-  const model = new SmallLanguage();
+  // Rows of 64 and 128 elements are whole blocks.
+  const model =
+    dtype === 'nf4' ? new SmallLanguage({ width: 64, hidden: 128 }) : new SmallLanguage();
   if (dtype === 'bf16') await model.to('bf16');
   if (dtype === 'nf4') await quantizeModel(model, { targetModules: ['up_proj', 'down_proj'] });
   addLora(model, { rank: 2, alpha: 6, targetModules: ['up_proj', 'down_proj'], ...options });

@@ -3,7 +3,8 @@ import type { Endpoint, NodeRange, RunCommandOptions } from './run-options.ts';
 /** Returns the command line that starts a run with these options, as a user would type it. */
 export function commandText(options: RunCommandOptions): string {
   const { nproc, ranks, nodes, nodeRank, rendezvous, maxRestarts } = options;
-  const { runDirectory, resumeDirectory, report, plain, script, args } = options;
+  const { runDirectory, checkpointDirectory, resumeDirectory, report, plain, script, args } =
+    options;
   const words = [
     'shardwise',
     'run',
@@ -35,6 +36,7 @@ export function commandText(options: RunCommandOptions): string {
     ...(ranks === undefined ? [] : ['--ranks', ranks]),
     ...(maxRestarts === undefined ? [] : ['--max-restarts', String(maxRestarts)]),
     ...(runDirectory === undefined ? [] : ['--run-dir', runDirectory]),
+    ...(checkpointDirectory === undefined ? [] : ['--checkpoint-dir', checkpointDirectory]),
     ...(resumeDirectory === undefined ? [] : ['--resume', resumeDirectory]),
     ...options.metrics.flatMap((sink) => ['--metrics', sink]),
     ...(report ? [] : ['--no-report']),

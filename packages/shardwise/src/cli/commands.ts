@@ -1,11 +1,14 @@
+import { stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
 import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
+import { type RunPlace, topCommand } from '../top/top-command.ts';
 import { verifyCommand } from '../verify/verify-command.ts';
 import { estimateMemory } from './estimate-memory.ts';
 import { findScript } from './find-script.ts';
+import { parseEndpoint } from './parse-values.ts';
 import { runCommand } from './run-command.ts';
 
 // The commands with the options that commander has read.
@@ -29,8 +32,10 @@ const optionsSchema = z.object({
   joinTimeout: z.number().optional(),
   lastCall: z.number().optional(),
   runDir: z.string().optional(),
+  checkpointDir: z.string().min(1).max(4096).optional(),
   resume: z.string().optional(),
   metrics: z.array(z.string().min(1).max(4096)).max(64),
+  profileSteps: z.tuple([z.number(), z.number()]).optional(),
   report: z.boolean(),
   plain: z.boolean(),
 });
@@ -65,8 +70,10 @@ export async function runByOptions(
     joinTimeoutMs: parsed.joinTimeout,
     lastCallMs: parsed.lastCall,
     runDirectory: parsed.runDir,
+    checkpointDirectory: parsed.checkpointDir,
     resumeDirectory: parsed.resume,
     metrics: parsed.metrics,
+    profileSteps: parsed.profileSteps,
     report: parsed.report,
     plain: parsed.plain,
   });
@@ -102,6 +109,51 @@ export async function doctorByOptions(main: string, raw: unknown): Promise<void>
     return typeof text === 'string' ? [name, text] : [];
   });
   await doctorCommand({ json, page, main, runOptions });
+}
+
+const profileSchema = z.object({
+  nproc: z.number().optional(),
+  device: z.enum(deviceNames).optional(),
+  ranks: z.enum(['threads', 'processes']).optional(),
+  steps: z.tuple([z.number(), z.number()]),
+  runDir: z.string().optional(),
+  resume: z.string().optional(),
+  plain: z.boolean(),
+});
+
+/** Runs `shardwise profile` and returns the exit code. */
+export async function profileByOptions(
+  script: string,
+  args: readonly string[],
+  raw: unknown,
+): Promise<number> {
+  const { steps, ...own } = profileSchema.parse(raw);
+  return runByOptions(script, args, { ...own, profileSteps: steps, metrics: [], report: true });
+}
+
+const topSchema = z.object({
+  once: z.boolean(),
+  json: z.boolean(),
+  page: z.string().min(1).optional(),
+  secretFile: z.string().optional(),
+});
+
+/** Runs `shardwise top`. Throws the errors of topCommand. */
+export async function topByOptions(run: string | undefined, raw: unknown): Promise<void> {
+  const { once, json, page, secretFile } = topSchema.parse(raw);
+  await topCommand({ place: await placeOf(run), once, json, page, secretFile });
+}
+
+/** Tells a directory from an address, which has a port. A directory that exists is one. */
+async function placeOf(run: string | undefined): Promise<RunPlace> {
+  if (run === undefined) return { kind: 'latest' };
+  const isDirectory = await stat(run).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  return isDirectory || !/:\d{1,5}$/.test(run)
+    ? { kind: 'directory', path: run }
+    : { kind: 'hosts', ...parseEndpoint(run) };
 }
 
 const verifySchema = z.object({ nproc: z.number(), steps: z.number(), json: z.boolean() });

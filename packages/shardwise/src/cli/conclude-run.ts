@@ -4,7 +4,11 @@ import { failureElsewhere, failureReport } from '../launcher/failure.ts';
 import type { LaunchResult } from '../launcher/ranks/rank-handle.ts';
 import { findLoadFault, type LoadFault } from '../launcher/load-errors/find-position.ts';
 import type { RunEnd } from '../launcher/run-generations.ts';
+import type { WrittenProfile } from '../profile/profile-files.ts';
+import { profileLines } from '../profile/profile-lines.ts';
+import { paintOf } from '../terminal/paint.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
+import { Screen } from '../terminal/screen.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
 import type { Interrupts } from './interrupts.ts';
@@ -22,16 +26,25 @@ export interface ConcludeOptions {
   /** The run's directory on this host. Undefined if no generation has begun. */
   readonly localDirectory: string | undefined;
   readonly interrupts: Interrupts;
+  /** Returns the profile that `shardwise profile` has asked for, if there is one. */
+  readonly profile: () => WrittenProfile | undefined;
 }
 
 /** Writes the run's files, tells the user how the run ended and what is left of it, and returns the exit code. */
 export async function concludeRun(conclusion: ConcludeOptions): Promise<number> {
   const { run, options, record, output, localDirectory, interrupts } = conclusion;
-  record?.settle(run.end);
   const files = await record?.finish(options.report);
   output.end();
+  const profile = conclusion.profile();
+  if (profile !== undefined) {
+    const paint = paintOf(process.stdout);
+    const { columns } = new Screen(process.stdout);
+    for (const line of profileLines(profile.profiles, { columns, paint }))
+      process.stdout.write(`${line}\n`);
+  }
   const failed = run.end.kind === 'failed';
-  const report = await reportOf(conclusion);
+  // A run that is profiled ends with its profile.
+  const report = profile === undefined ? await reportOf(conclusion) : [];
   for (const line of [...report, ...(report.length > 0 ? [''] : [])]) {
     process.stderr.write(`${line}\n`);
   }
@@ -49,12 +62,14 @@ export async function concludeRun(conclusion: ConcludeOptions): Promise<number> 
     ],
     ['Checkpoint', checkpoint && displayPath(checkpoint.directory)],
     ['Continue', interrupts.count > 0 || failed ? continueText(options, checkpoint) : undefined],
+    ['Profile', profile && displayPath(profile.path)],
     ['Report', files?.report && displayPath(files.report)],
     ['Files', localDirectory && displayPath(localDirectory)],
   ];
   for (const [label, text] of notes) {
     if (text !== undefined) process.stdout.write(`${`${label}:`.padEnd(12)}${text}\n`);
   }
+  if (options.profileSteps !== undefined && !failed) return profile === undefined ? 1 : 0;
   return exitCodeOf(run, interrupts.exitCode);
 }
 

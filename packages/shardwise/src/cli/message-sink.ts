@@ -68,6 +68,7 @@ export function relayingSink(generation: Generation, store: Store): MessageSink 
         case 'timeline':
         case 'facts':
         case 'checkpoint':
+        case 'profile':
           sender.send(message);
           return;
         case 'generation':

@@ -5,12 +5,14 @@ import { LoneRendezvous } from '../rendezvous/lone-rendezvous.ts';
 import { openStore } from '../rendezvous/open-store.ts';
 import type { FindResume, Rendezvous } from '../rendezvous/rendezvous.ts';
 import { StoreRendezvous } from '../rendezvous/store-rendezvous.ts';
-import { ResumePoints } from './resume-points.ts';
+import { checkpointsAt, ResumePoints } from './resume-points.ts';
 import type { HostSettings, LaunchSettings } from './launch-settings.ts';
 
 export interface OpenRunOptions {
   readonly settings: LaunchSettings;
   readonly resumeDirectory: string | undefined;
+  /** Where checkpoints go. Undefined: below the run directory. */
+  readonly checkpointDirectory: string | undefined;
   /** The module that makes the transport of the ranks. */
   readonly transport: string | undefined;
   /** Called on the host that makes the directory: the only host, or the one that serves the store. */
@@ -37,7 +39,7 @@ export async function openRun(options: OpenRunOptions): Promise<OpenedRun> {
     maxRestarts: settings.maxRestarts,
     runDirectory,
     transport: options.transport,
-    findResume: findResumeIn(runDirectory, options),
+    findResume: await findResumeIn(runDirectory, options),
   });
   return { rendezvous, store: undefined, runDirectory };
 }
@@ -65,7 +67,7 @@ async function openHosts(options: OpenRunOptions, hosts: HostSettings): Promise<
       maxNodes: nodes.max,
       maxRestarts: settings.maxRestarts,
       times,
-      findResume: findResumeIn(runDirectory ?? '', options),
+      findResume: await findResumeIn(runDirectory ?? '', options),
       onNotice,
     });
     await rendezvous.open();
@@ -77,10 +79,12 @@ async function openHosts(options: OpenRunOptions, hosts: HostSettings): Promise<
   }
 }
 
-function findResumeIn(
+async function findResumeIn(
   runDirectory: string,
-  { resumeDirectory, onNotice }: OpenRunOptions,
-): FindResume {
-  const points = new ResumePoints({ runDirectory, resumeDirectory, onNotice });
+  { checkpointDirectory, resumeDirectory, onNotice }: OpenRunOptions,
+): Promise<FindResume> {
+  const directory = checkpointDirectory ?? runDirectory;
+  const earlier = checkpointDirectory === undefined ? [] : await checkpointsAt(checkpointDirectory);
+  const points = new ResumePoints({ directory, earlier, resumeDirectory, onNotice });
   return (failure) => points.next(failure);
 }

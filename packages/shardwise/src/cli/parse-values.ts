@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { type DeviceName, deviceNames, findDeviceName } from '../environment/device-name.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
+import { parseSteps } from '../profile/profile-options.ts';
 import { MAX_NODES } from '../rendezvous/generation.ts';
 import type { Endpoint, NodeRange } from './run-options.ts';
 
@@ -26,6 +27,13 @@ function parseInteger(text: string, least: number): number {
   const count = Number(text);
   if (/^\d{1,9}$/.test(text) && count >= least) return count;
   throw new InvalidArgumentError(`It must be a whole number from ${least}`);
+}
+
+/** Parses `10-12`, or `10` for one step. */
+export function parseProfileSteps(text: string): readonly [from: number, to: number] {
+  const steps = parseSteps(text);
+  if (steps !== undefined) return steps;
+  throw new InvalidArgumentError('It must be FIRST-LAST, such as 10-12');
 }
 
 export function parseSeconds(text: string): number {

@@ -6,7 +6,10 @@ import type { GenerationFailure } from '../rendezvous/generation.ts';
 import { displayPath } from '../text/display-path.ts';
 
 export interface ResumePointsOptions {
-  readonly runDirectory: string;
+  /** Where the run saves its checkpoints. */
+  readonly directory: string;
+  /** The checkpoints that were there before the run began. */
+  readonly earlier: readonly string[];
   /** The checkpoint with which the run began. */
   readonly resumeDirectory: string | undefined;
   /** Tells the user which checkpoints are skipped, and why. */
@@ -31,8 +34,8 @@ export class ResumePoints {
    * the checkpoints are verified here.
    */
   async next(failure: GenerationFailure | undefined): Promise<ResumePoint> {
-    const { runDirectory, resumeDirectory, onNotice } = this.#options;
-    const own = await checkpointsAt(runDirectory);
+    const { directory, earlier, resumeDirectory, onNotice } = this.#options;
+    const own = (await checkpointsAt(directory)).filter((folder) => !earlier.includes(folder));
     // Before the first failure, the choice of the user is not verified.
     if (own.length === 0 && failure === undefined) {
       return { kind: 'from', directory: resumeDirectory };
@@ -62,7 +65,8 @@ export class ResumePoints {
   }
 }
 
-async function checkpointsAt(place: string): Promise<readonly string[]> {
+/** Lists the checkpoints of a place, the latest first. */
+export async function checkpointsAt(place: string): Promise<readonly string[]> {
   const { files, directory } = readableAt(place);
   return listCheckpoints(files, directory);
 }

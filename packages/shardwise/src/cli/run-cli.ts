@@ -1,6 +1,6 @@
-import { createRequire } from 'node:module';
 import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError, Option } from 'commander';
+import { packageVersion } from '../text/package-version.ts';
 import { withOwnNames } from './other-launchers.ts';
 import {
   addItem,
@@ -10,6 +10,7 @@ import {
   parseEndpoint,
   parseForm,
   parseNodes,
+  parseProfileSteps,
   parseRanks,
   parseReplicas,
   parseSeconds,
@@ -104,12 +105,16 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       'folder for logs, report and checkpoints (default: runs/NAME-TIME)',
     )
     .option(
+      '--checkpoint-dir <place>',
+      'folder, or address such as s3://bucket/run, for checkpoints (default: that of the run)',
+    )
+    .option(
       '--resume <directory>',
       'checkpoint to continue from; "latest" is that of the latest run',
     )
     .option(
       '--metrics <sink>',
-      'where figures of steps also go: csv, prometheus, tensorboard, or a module; repeatable',
+      'where figures of steps also go: csv, opentelemetry, prometheus, tensorboard, or a module; repeatable',
       addItem,
       [],
     )
@@ -148,6 +153,46 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .action(async (raw: unknown) => {
       const { doctorByOptions } = await import('./commands.ts');
       await doctorByOptions(argv[1] ?? '', raw);
+    });
+  program
+    .command('profile')
+    .description('run a script until some of its steps are recorded, and say what takes their time')
+    .argument('<script>', 'the training script, which must call context.report() in each step')
+    .argument('[arguments...]', "the script's own arguments; options of these names go after --")
+    .option('-n, --nproc <count>', 'number of ranks (default: 1)', parseRanks)
+    .option(
+      '--steps <first-last>',
+      'steps that are recorded, by the numbers that the script reports',
+      parseProfileSteps,
+      [10, 12],
+    )
+    .option('--device <name>', 'device of the ranks: cpu, wasm or webgpu', parseDevice)
+    .option('--ranks <form>', 'threads or processes', parseForm)
+    .option('--run-dir <directory>', 'folder for the page and the report of the run')
+    .option(
+      '--resume <directory>',
+      'checkpoint to continue from; "latest" is that of the latest run',
+    )
+    .option('--plain', 'print lines instead of the live block', false)
+    .passThroughOptions()
+    .action(async (script: string, args: string[], raw: unknown) => {
+      const { profileByOptions } = await import('./commands.ts');
+      exitCode = await profileByOptions(script, args, raw);
+    });
+  program
+    .command('top')
+    .description('show a run while it lasts: its steps, its speed, and each rank, the worst first')
+    .argument(
+      '[run]',
+      "a run directory, or HOST:PORT of a run's --rdzv (default: the latest run in runs/)",
+    )
+    .option('--once', 'show it once, and not until it is over', false)
+    .option('--json', 'print it once, as JSON', false)
+    .option('--page <file>', 'also write a page that loads itself again, such as top.html')
+    .option('--secret-file <path>', "file with the job's secret (default: $SHARDWISE_SECRET)")
+    .action(async (run: string | undefined, raw: unknown) => {
+      const { topByOptions } = await import('./commands.ts');
+      await topByOptions(run, raw);
     });
   program
     .command('verify')
@@ -246,10 +291,4 @@ function commanderExit(
     process.stderr.write(`Reading the command line: ${found}. See \`${help}\`\n`);
   }
   return USAGE_EXIT_CODE;
-}
-
-function packageVersion(): string {
-  const manifest: unknown = createRequire(import.meta.url)('../../package.json');
-  const hasVersion = typeof manifest === 'object' && manifest !== null && 'version' in manifest;
-  return hasVersion ? String(manifest.version) : '';
 }

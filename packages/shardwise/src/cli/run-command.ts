@@ -6,16 +6,32 @@ import { deviceVariable } from '../environment/device-name.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { type GenerationStart, runGenerations } from '../launcher/run-generations.ts';
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
-import { firstRankOf, type Generation, worldSizeOf } from '../rendezvous/generation.ts';
+import type { WrittenProfile } from '../profile/profile-files.ts';
+import { profileVariable } from '../profile/profile-options.ts';
+import {
+  describeFailure,
+  firstRankOf,
+  type Generation,
+  type GenerationEnd,
+  worldSizeOf,
+} from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
 import { loadSinks } from '../sinks/load-sinks.ts';
 import { LiveOutput } from '../terminal/live-output.ts';
 import { paintOf } from '../terminal/paint.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
 import { type RunOutput, stoppingNotice } from '../terminal/run-output.ts';
+import { describeError } from '../text/describe-error.ts';
+import { LivePublisher } from '../top/live-publisher.ts';
+import type { RunEnding } from '../top/take-snapshot.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
 import { checkServers, serverFacts, startServers } from './run-servers.ts';
+import {
+  checkpointPlace,
+  noteCheckpointPlace,
+  requireOwnCheckpoints,
+} from './checkpoint-directory.ts';
 import { concludeRun } from './conclude-run.ts';
 import { findResume } from './find-resume.ts';
 import { findScript } from './find-script.ts';
@@ -33,10 +49,14 @@ const MEMORY_INTERVAL_MS = 1000;
 /** Runs `shardwise run` and returns the exit code. Throws ShardwiseError before any rank has started. */
 export async function runCommand(options: RunCommandOptions): Promise<number> {
   const script = await findScript(options.script, `Running ${options.script}`);
+  const checkpointDirectory = checkpointPlace(options.checkpointDirectory);
   const resume =
     options.resumeDirectory === undefined
       ? undefined
-      : await findResume(options.resumeDirectory, script, (options.servers ?? 0) > 0);
+      : await findResume(options.resumeDirectory, script, {
+          hasServers: (options.servers ?? 0) > 0,
+          checkpointDirectory,
+        });
   const settings = await launchSettings(options, process.env);
   checkRanks(settings.nproc);
   checkServers(options, settings);
@@ -45,8 +65,14 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const { rendezvous, store, runDirectory } = await openRun({
     settings,
     resumeDirectory: resume?.checkpoint,
+    checkpointDirectory,
     transport: options.transport,
-    makeRunDirectory: () => makeRunDirectory(options.runDirectory, script),
+    makeRunDirectory: async () => {
+      await requireOwnCheckpoints(checkpointDirectory, resume?.checkpoint);
+      const made = await makeRunDirectory(options.runDirectory, script);
+      await noteCheckpointPlace(made, checkpointDirectory);
+      return made;
+    },
     onNotice: (text) => output.notice(text),
   });
   if (runDirectory !== undefined) await removeDumps(runDirectory);
@@ -57,15 +83,31 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     startMs: Date.now(),
     engine: `Node ${process.version}`,
   };
+  let profile: WrittenProfile | undefined;
+  const profiled = new AbortController();
+  const onProfile = (written: WrittenProfile): void => {
+    profile = written;
+    profiled.abort();
+  };
   const record =
     runDirectory === undefined
       ? undefined
       : new RunRecord(
           { ...head, runDirectory },
           output,
-          sinks.map((open) => open(runDirectory)),
+          sinks.map((open) => open(runDirectory, (text) => output.notice(text))),
+          options.profileSteps === undefined ? undefined : onProfile,
         );
   const servers = await startServers({ options, runDirectory, resume, output });
+  const live =
+    record === undefined || runDirectory === undefined
+      ? undefined
+      : new LivePublisher({
+          runDirectory,
+          run: record,
+          store,
+          onNotice: (text) => output.notice(text),
+        });
   let sink: MessageSink | undefined;
   const add = (message: RunMessage): void => (sink ?? record)?.add(message);
   const stop = new AbortController();
@@ -99,6 +141,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       epoch: generation.epoch,
       worldSize: worldSizeOf(generation),
       transport: describeTransport(choice),
+      hosts: generation.nodes.map(({ name, ranks }) => ({ name, ranks })),
       reason: notice?.reason,
       resumeDirectory: generation.resumeDirectory,
     });
@@ -118,8 +161,12 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       environment: {
         ...withoutRankVariables(process.env),
         ...(options.device !== undefined && { [deviceVariable]: options.device }),
+        ...(options.profileSteps !== undefined && {
+          [profileVariable]: options.profileSteps.join('-'),
+        }),
       },
       servers: servers?.data,
+      checkpointDirectory,
       apart:
         options.workerRestarts === undefined
           ? undefined
@@ -129,11 +176,13 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
                 output.notice(`Worker ${rank} starts again, and the others go on: ${reason}`),
             },
       stop: stop.signal,
-      signal: interrupts.forced,
+      signal: AbortSignal.any([interrupts.forced, profiled.signal]),
       onGeneration,
       onMessage: add,
       onLine: (rank, line, stream) => output.rankLine(rank, line, stream),
     });
+    record?.settle(run.end);
+    await live?.end(endingOf(run.end, interrupts.count > 0));
     await rendezvous.close();
     record?.add({ kind: 'facts', rank: 0, facts: serverFacts((await servers?.stop()) ?? []) });
     return await concludeRun({
@@ -144,8 +193,10 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       output,
       localDirectory,
       interrupts,
+      profile: () => profile,
     });
   } catch (error) {
+    await live?.end({ phase: 'failed', reason: describeError(error) });
     await rendezvous.close();
     throw error;
   } finally {
@@ -153,6 +204,12 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     clearInterval(memory);
     interrupts.dispose();
   }
+}
+
+/** How `shardwise top` names the end of a run. A run that the user has ended is not finished. */
+function endingOf(end: GenerationEnd, isInterrupted: boolean): RunEnding {
+  if (end.kind === 'failed') return { phase: 'failed', reason: describeFailure(end.failure) };
+  return { phase: end.kind === 'finished' && !isInterrupted ? 'finished' : 'stopped' };
 }
 
 /**

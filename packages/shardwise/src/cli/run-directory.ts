@@ -1,6 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
+import { isAddress } from '@shardwise/core/node';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 
 /** Makes a folder for a run and returns its absolute path. Throws ConfigError if another run has left files there. */
@@ -8,6 +9,16 @@ export async function makeRunDirectory(
   wanted: string | undefined,
   script: string,
 ): Promise<string> {
+  if (wanted !== undefined && isAddress(wanted)) {
+    throw new ConfigError(
+      {
+        asked: `The run directory ${wanted}`,
+        found: 'an address, and logs and the report are written to a disk',
+        todo: `Give the address to --checkpoint-dir, where checkpoints then go`,
+      },
+      { path: wanted },
+    );
+  }
   const path = resolve(wanted ?? runDirectoryName(script, new Date()));
   try {
     await mkdir(dirname(path), { recursive: true });

@@ -43,9 +43,13 @@ export interface RunCommandOptions {
   readonly joinTimeoutMs: number | undefined;
   readonly lastCallMs: number | undefined;
   readonly runDirectory: string | undefined;
+  /** Where checkpoints go: a path, or an address such as `s3://bucket/run`. Undefined: below the run directory. */
+  readonly checkpointDirectory: string | undefined;
   readonly resumeDirectory: string | undefined;
   /** The sinks of the figures of steps, besides metrics.jsonl: names, and paths of modules. */
   readonly metrics: readonly string[];
+  /** The steps that `shardwise profile` records, after which it ends the run. Undefined for `shardwise run`. */
+  readonly profileSteps?: readonly [from: number, to: number] | undefined;
   readonly report: boolean;
   readonly plain: boolean;
 }

@@ -1,14 +1,17 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { chromeTrace } from '../report/chrome-trace.ts';
+import { ProfileFiles, type WrittenProfile } from '../profile/profile-files.ts';
 import { htmlReport } from '../report/html-report.ts';
 import { MetricsLog } from '../report/metrics-log.ts';
 import type { GenerationEnd } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
+import { initialRanks, type RankFigures, reduceRanks } from '../run-state/rank-figures.ts';
 import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
 import type { MetricSink } from '../sinks/metric-sink.ts';
 import { SinkQueue } from '../sinks/sink-queue.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
+import { displayPath } from '../text/display-path.ts';
 
 /** Collects the messages of a run, and keeps the terminal and the files of the run up to date. */
 export class RunRecord {
@@ -16,17 +19,28 @@ export class RunRecord {
   readonly #metrics: MetricsLog;
   readonly #sinks: SinkQueue;
   readonly #directory: string;
+  readonly #profiles: ProfileFiles;
   #state: RunState;
+  #ranks: readonly RankFigures[];
 
   constructor(
     head: RunHead & { readonly runDirectory: string },
     output: RunOutput,
     sinks: readonly MetricSink[] = [],
+    onProfile: (written: WrittenProfile) => void = ({ path }) =>
+      output.notice(`Profile: ${displayPath(path)}`),
   ) {
     this.#output = output;
     this.#directory = head.runDirectory;
     this.#state = initialRunState(head);
+    this.#ranks = initialRanks(head.worldSize);
     this.#sinks = new SinkQueue(sinks, (text) => output.notice(text));
+    this.#profiles = new ProfileFiles({
+      directory: head.runDirectory,
+      script: head.script,
+      onWritten: onProfile,
+      onFailed: (error) => output.notice(`The profile can't be written: ${String(error)}`),
+    });
     this.#metrics = new MetricsLog(join(head.runDirectory, 'metrics.jsonl'));
   }
 
@@ -34,8 +48,18 @@ export class RunRecord {
     return this.#state;
   }
 
+  /** What is known of each rank of the present generation. */
+  get ranks(): readonly RankFigures[] {
+    return this.#ranks;
+  }
+
   add(message: RunMessage): void {
+    if (message.kind === 'profile') {
+      this.#profiles.add(message, this.#state.head.worldSize);
+      return;
+    }
     this.#state = reduceRun(this.#state, message);
+    this.#ranks = reduceRanks(this.#ranks, message);
     this.#metrics.update(this.#state);
     this.#sinks.update(this.#state);
     this.#output.update(this.#state);
@@ -61,6 +85,7 @@ export class RunRecord {
     this.sampleMemory();
     await this.#metrics.close();
     await this.#sinks.close();
+    await this.#profiles.close();
     const { latest, timelines } = this.#state;
     if (!report || latest === undefined) return { report: undefined };
     const path = join(this.#directory, 'report.html');

@@ -1,5 +1,6 @@
 import type { Colour, Paint } from '../terminal/paint.ts';
 import { printable } from '../text/printable.ts';
+import { wrapText } from '../text/wrap-text.ts';
 import { type Finding, type Level, levels, worstLevel } from './host/finding.ts';
 
 /** Signs beside the colours, for terminals and readers without them. */
@@ -33,8 +34,8 @@ export function findingLines(
     ...findings.flatMap(({ name, level, found, todo }) => {
       const sign = paint(signs[level], colours[level]);
       const head = `${sign} ${printable(name).padEnd(NAME_COLUMNS - 2)}`;
-      const [first = '', ...rest] = wrap(printable(found), width);
-      const advice = todo === undefined ? [] : wrap(printable(todo), width - 2);
+      const [first = '', ...rest] = wrapText(printable(found), width);
+      const advice = todo === undefined ? [] : wrapText(printable(todo), width - 2);
       return [
         `${head}${first}`,
         ...rest.map((line) => `${indent}${line}`),
@@ -47,22 +48,4 @@ export function findingLines(
     '',
     `${paint(signs[worst], colours[worst])} ${counts}: ${verdicts[worst]}`,
   ];
-}
-
-/** Breaks a text at spaces. A word that is longer than a line is cut. */
-function wrap(text: string, width: number): readonly string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    const longer = line === '' ? word : `${line} ${word}`;
-    if (longer.length <= width) {
-      line = longer;
-      continue;
-    }
-    if (line !== '') lines.push(line);
-    let rest = word;
-    for (; rest.length > width; rest = rest.slice(width)) lines.push(rest.slice(0, width));
-    line = rest;
-  }
-  return [...lines, line];
 }

@@ -19,6 +19,16 @@ export {
   varyingSizes,
   type Work,
 } from '@shardwise/core';
+export { profile, type StepRecording } from '../profile/profile.ts';
+export type { ProfileOptions } from '../profile/profile-options.ts';
+export { type ProfilerAction, schedule, type ScheduleOptions } from '../profile/schedule.ts';
+export type {
+  ProfileRow,
+  ProfileWait,
+  RankProfile,
+  Roofline,
+  StepProfile,
+} from '../run-state/rank-profile.ts';
 export {
   canRecordCalls,
   type FlightDump,

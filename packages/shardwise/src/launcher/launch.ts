@@ -31,6 +31,8 @@ export interface LaunchOptions {
   readonly apart?: ApartOptions | undefined;
   /** Default: none. */
   readonly servers?: ServersData | undefined;
+  /** Where the ranks save checkpoints: an absolute path, or an address. Default: below the run directory. */
+  readonly checkpointDirectory?: string | undefined;
   /** Asks the ranks to end after the same step. */
   readonly stop: AbortSignal;
   /** Ends all ranks at once. */
@@ -166,6 +168,7 @@ function startsOf(
         worldSize,
         localRank,
         runDirectory,
+        checkpointDirectory: options.checkpointDirectory,
         resumeDirectory,
         way: transport.way,
         transport: transport.choice,

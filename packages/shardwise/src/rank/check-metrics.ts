@@ -4,6 +4,7 @@ import type { StepMetrics } from './step-metrics.ts';
 
 const isNumber = (value: unknown): boolean => typeof value === 'number';
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
+const isAmount = (value: unknown): boolean => typeof value === 'number' && value >= 0;
 const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
 /** The rule of each field of StepMetrics. */
@@ -14,7 +15,8 @@ const fields = {
   validationLoss: [isNumber, 'a number'],
   learningRate: [isNumber, 'a number'],
   metrics: [isRecord, 'numbers by name'],
-  tokens: [(value) => typeof value === 'number' && value >= 0, 'a number from 0'],
+  tokens: [isAmount, 'a number from 0'],
+  samples: [isAmount, 'a number from 0'],
   memory: [isRecord, 'what memory() returned'],
 } as const satisfies Record<keyof StepMetrics, readonly [(value: unknown) => boolean, string]>;
 

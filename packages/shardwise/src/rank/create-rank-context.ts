@@ -8,10 +8,13 @@ import {
   TensorStateError,
 } from '@shardwise/core/extend';
 import { rankServers } from './server-metrics.ts';
-import { diskFiles } from '../checkpoint/places/disk-files.ts';
+import { writableAt } from '../checkpoint/places/checkpoint-place.ts';
 import { CheckpointSaver } from '../checkpoint/save/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
+import type { Traffic } from './join/count-traffic.ts';
 import { checkFacts } from './check-metrics.ts';
+import { hostLoad } from '../profile/measure-host.ts';
+import { StepProfiler, type StepProfilerOptions } from '../profile/step-profiler.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
 import { StepRecorder } from './step-recorder.ts';
@@ -26,18 +29,27 @@ export interface RankParts extends RankSurroundings {
   readonly mesh: Mesh;
   readonly memoryBytes: () => number | undefined;
   readonly utilization: Utilization | null;
+  /** What is profiled, and what the device can do at most. Null: nothing is. */
+  readonly profile: Pick<StepProfilerOptions, 'plan' | 'roofline'> | null;
 }
 
 export function createRankContext(parts: RankParts): RankContext {
   const { rank, localRank, transport, device, group, mesh } = parts;
-  const { runDirectory, resumeDirectory, stop, send, utilization } = parts;
-  const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
+  const { runDirectory, resumeDirectory, stop, send, utilization, serversData } = parts;
+  const traffic = parts.traffic ?? { sentBytes: 0, receivedBytes: 0 };
+  const isCounted = parts.traffic !== undefined || serversData !== undefined;
+  const { servers, metrics: serverMetrics } = rankServers(serversData, traffic);
   const worldSize = group.size;
-  const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
+  const recorder = new StepRecorder({
+    rank,
+    send: isCounted ? withTraffic(send, traffic) : send,
+    memoryBytes: parts.memoryBytes,
+  });
+  const profiler =
+    parts.profile && new StepProfiler({ ...parts.profile, rank, loadOf: hostLoad, send });
   const saver = new CheckpointSaver({
-    directory: join(runDirectory, 'checkpoints'),
+    ...writableAt(parts.checkpointDirectory ?? join(runDirectory, 'checkpoints')),
     group,
-    files: diskFiles,
     onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
   });
   if (rank === 0 && device.description !== undefined) {
@@ -61,6 +73,7 @@ export function createRankContext(parts: RankParts): RankContext {
         metrics: {
           ...serverMetrics(rank),
           ...utilization?.take(metrics.tokens),
+          ...profiler?.step(metrics.step),
           ...metrics.metrics,
         },
       }),
@@ -79,6 +92,7 @@ export function createRankContext(parts: RankParts): RankContext {
         await servers.close();
         if (!(await settlesSoon(currentSession().finish()))) reason = closedEarly(rank);
         await saver.close();
+        await profiler?.close();
       } finally {
         recorder.close();
         utilization?.close();
@@ -86,6 +100,24 @@ export function createRankContext(parts: RankParts): RankContext {
         parts.onClose();
       }
     },
+  };
+}
+
+/** Adds to each report of a step what was sent and received since the previous one. */
+function withTraffic(send: RankSurroundings['send'], traffic: Traffic): RankSurroundings['send'] {
+  let before = { sentBytes: 0, receivedBytes: 0 };
+  return (message) => {
+    if (message.kind !== 'step') {
+      send(message);
+      return;
+    }
+    const now = { ...traffic };
+    send({
+      ...message,
+      sentBytes: now.sentBytes - before.sentBytes,
+      receivedBytes: now.receivedBytes - before.receivedBytes,
+    });
+    before = now;
   };
 }
 

@@ -12,6 +12,8 @@ import {
   requireVersion,
 } from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
+import { type ProfileOptions, profilePlan } from '../profile/profile-options.ts';
+import { measureRoofline } from '../profile/measure-host.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
@@ -48,6 +50,11 @@ export interface InitOptions {
    * tokens per second over those of a paper. Default: they are not.
    */
   readonly utilization?: UtilizationOptions;
+  /**
+   * The steps of which it is recorded what each operation and module took, such as `{ steps: [10, 12] }`. A page in the
+   * folder of the run shows it. Modules that were constructed before have no names there. Default: none, or those that `shardwise profile` asks for.
+   */
+  readonly profile?: ProfileOptions;
 }
 
 type MeshAxes = readonly MeshAxis[] | ((worldSize: number) => readonly MeshAxis[]);
@@ -60,6 +67,7 @@ const initRules: OptionRules<InitOptions> = {
     option.callback<(worldSize: number) => readonly MeshAxis[]>(),
   ),
   utilization: option.object('what use of the device is compared with'),
+  profile: option.object('what is profiled'),
   timeoutMs: {
     fits: option.positive.fits,
     expected: 'a number of milliseconds above 0 (Infinity: without limit)',
@@ -84,6 +92,7 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
   // Frames of the library lie between an error and the line of the script, so stacks must be long enough.
   Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
   const utilization = await createUtilization(options.utilization);
+  const toProfile = profilePlan(options.profile, process.env);
   const host = await findHost(options.group);
   const joined = await host.join();
   const { group, arena } = joined;
@@ -108,6 +117,10 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
     device,
     mesh,
     utilization,
+    profile: toProfile && {
+      plan: toProfile,
+      roofline: toProfile.peak ?? (await measureRoofline(device)),
+    },
     memoryBytes: () => device.usage?.().bytesInUse,
   });
 }

@@ -37,7 +37,7 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
       own === undefined
         ? Promise.race([joinWorld(data), aborted.promise])
         : Promise.resolve({ group: own, arena: undefined }),
-    enter: async ({ group }: JoinedRank) => {
+    enter: async ({ group, traffic }: JoinedRank) => {
       const asked = data.way.kind === 'apart' ? new OwnStop() : new AgreedStop(group);
       void stopped.promise.then(() => asked.request());
       aborted.promise.catch((reason: unknown) => {
@@ -48,8 +48,10 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
       }
       return {
         runDirectory,
+        checkpointDirectory: data.checkpointDirectory,
         resumeDirectory,
         serversData: data.servers,
+        traffic,
         stop: data.stop === undefined ? asked : new StopFlag(data.stop),
         send: (message) => link.send(message),
         onClose: () => link.close(),

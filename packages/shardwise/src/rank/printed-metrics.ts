@@ -3,9 +3,12 @@ import {
   describeTransport,
   type TransportChoice,
 } from '../launcher/transports/transport-choice.ts';
+import { ProfileFiles } from '../profile/profile-files.ts';
+import { profileLines } from '../profile/profile-lines.ts';
 import type { RankMessage } from '../run-state/run-message.ts';
 import { initialRunState, reduceRun } from '../run-state/run-state.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
+import { displayPath } from '../text/display-path.ts';
 
 export interface PrintedMetrics {
   readonly send: (message: RankMessage) => void;
@@ -34,6 +37,15 @@ export function printedMetrics(options: {
     engine: `Node ${process.version}`,
     ...(transport === undefined ? {} : { transport: describeTransport(transport) }),
   });
+  const profiles = new ProfileFiles({
+    directory: runDirectory,
+    script: basename(script),
+    onWritten: (written) => {
+      for (const line of profileLines(written.profiles)) output?.notice(line);
+      output?.notice(`Profile: ${displayPath(written.path)}`);
+    },
+    onFailed: (error) => output?.notice(`The profile can't be written: ${String(error)}`),
+  });
   const onInterrupt = (): void => {
     onStop();
     state = reduceRun(state, { kind: 'stopping' });
@@ -42,6 +54,11 @@ export function printedMetrics(options: {
   process.once('SIGINT', onInterrupt);
   return {
     send: (message) => {
+      if (message.kind === 'profile') {
+        // The other ranks have none of this rank's messages, so each page is of one rank.
+        if (rank === 0) profiles.add(message, 1);
+        return;
+      }
       state = reduceRun(state, message);
       output?.update(state);
       if (message.kind === 'checkpoint') output?.notice(`Checkpoint: ${message.directory}`);

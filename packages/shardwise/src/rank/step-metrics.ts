@@ -16,6 +16,8 @@ export interface StepMetrics {
   readonly metrics?: Readonly<Record<string, number>>;
   /** The number of tokens that this rank trained on. The report shows the sum over the ranks. */
   readonly tokens?: number;
+  /** The number of samples that this rank trained on, such as images. The report shows the sum over the ranks. */
+  readonly samples?: number;
   /** The result of `memory({ model, optimizer })` on this rank. The report shows it by kind. */
   readonly memory?: MemoryUse;
 }

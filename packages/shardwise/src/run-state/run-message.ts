@@ -1,6 +1,7 @@
 import type { MemoryUse } from '@shardwise/strategies';
 import { z } from 'zod';
 import { MAX_METRICS, METRIC_NAME, type NamedMetrics } from './named-metrics.ts';
+import { type RankProfile, rankProfile } from './rank-profile.ts';
 
 /** The report of one rank about one step. */
 export interface StepReport {
@@ -15,6 +16,8 @@ export interface StepReport {
   readonly metrics?: NamedMetrics | undefined;
   /** The number of tokens of this rank alone. */
   readonly tokens?: number | undefined;
+  /** The number of samples of this rank alone. */
+  readonly samples?: number | undefined;
   /** In milliseconds since the epoch, like all points in time in this file. */
   readonly endMs: number;
   /** The time since the previous report of the rank. The following fields say what it was spent on. */
@@ -28,6 +31,12 @@ export interface StepReport {
   readonly memoryBytes?: number | undefined;
   /** The part of it that the model and its optimizer keep, if the training loop reports it. */
   readonly memory?: MemoryUse | undefined;
+  /**
+   * The bytes of messages to other processes since the previous report, also to parameter servers, without the frames
+   * around them. Absent if the ranks share memory and there are no servers.
+   */
+  readonly sentBytes?: number | undefined;
+  readonly receivedBytes?: number | undefined;
 }
 
 /** What one rank did at which time in one step. */
@@ -65,7 +74,13 @@ export interface CheckpointMessage {
   readonly directory: string;
 }
 
-export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage;
+export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage | RankProfile;
+
+/** A host of a run. */
+export interface RunHost {
+  readonly name: string;
+  readonly ranks: number;
+}
 
 /** The ranks start, or start again. */
 export interface GenerationMessage {
@@ -74,6 +89,8 @@ export interface GenerationMessage {
   readonly worldSize: number;
   /** How the ranks reach each other, and why. */
   readonly transport: string;
+  /** The hosts in the order of their ranks, with how many each has. */
+  readonly hosts: readonly RunHost[];
   /** Why the ranks start again. Absent at the first start. */
   readonly reason?: string | undefined;
   /** The checkpoint from which the ranks continue. */
@@ -122,6 +139,7 @@ const rankMessage = z.discriminatedUnion('kind', [
     learningRate: metric,
     metrics: metrics.optional(),
     tokens: z.number().nonnegative().optional(),
+    samples: z.number().nonnegative().optional(),
     endMs: z.number(),
     stepMs: milliseconds,
     computeMs: milliseconds,
@@ -130,6 +148,8 @@ const rankMessage = z.discriminatedUnion('kind', [
     graphMs: milliseconds,
     memoryBytes: z.number().nonnegative().optional(),
     memory: memoryUse.optional(),
+    sentBytes: bytes.optional(),
+    receivedBytes: bytes.optional(),
   }),
   z.object({
     kind: z.literal('timeline'),
@@ -159,9 +179,10 @@ const rankMessage = z.discriminatedUnion('kind', [
     directory: z.string(),
   }),
 ]);
+const parsedMessage = z.union([rankMessage, rankProfile]);
 
 /** Parses a message. Returns undefined for anything that no rank of this version sends. */
 export function parseRankMessage(value: unknown): RankMessage | undefined {
-  const parsed = rankMessage.safeParse(value);
+  const parsed = parsedMessage.safeParse(value);
   return parsed.success ? parsed.data : undefined;
 }

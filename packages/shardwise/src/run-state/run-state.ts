@@ -1,5 +1,12 @@
 import { formatDuration } from '../text/format.ts';
-import type { Fact, GenerationMessage, RunMessage, StepReport, Timeline } from './run-message.ts';
+import type {
+  Fact,
+  GenerationMessage,
+  RunHost,
+  RunMessage,
+  StepReport,
+  Timeline,
+} from './run-message.ts';
 import type { NamedMetrics } from './named-metrics.ts';
 import { mergeSummaries, type StepSummary, summarize } from './summary.ts';
 
@@ -16,6 +23,8 @@ export interface RunHead {
   readonly engine: string;
   /** How the ranks reach each other. Absent until it is known. */
   readonly transport?: string;
+  /** The hosts in the order of their ranks. Absent until they are known. */
+  readonly hosts?: readonly RunHost[];
 }
 
 /** A restart of the ranks. */
@@ -34,8 +43,10 @@ export interface RunState {
   readonly history: History;
   /** The last reported figure of each metric, by name, in the order in which the names were first reported. */
   readonly metrics: NamedMetrics;
-  /** Averages of the milliseconds and tokens of one step. Later steps weigh more. */
-  readonly recent: { readonly stepMs: number; readonly tokens: number } | undefined;
+  /** Averages of the milliseconds, tokens and samples of one step. Later steps weigh more. */
+  readonly recent:
+    | { readonly stepMs: number; readonly tokens: number; readonly samples: number }
+    | undefined;
   readonly processBytes: number | undefined;
   readonly facts: Readonly<Record<string, Fact>>;
   readonly checkpoint: { readonly step: number; readonly directory: string } | undefined;
@@ -86,6 +97,9 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
       return { ...state, facts: { ...state.facts, ...message.facts } };
     case 'checkpoint':
       return { ...state, checkpoint: { step: message.step, directory: message.directory } };
+    case 'profile':
+      // It has files of its own.
+      return state;
     case 'process-memory':
       return { ...state, processBytes: message.bytes };
     case 'stopping':
@@ -100,10 +114,10 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
 }
 
 function reduceGeneration(state: RunState, message: GenerationMessage): RunState {
-  const { worldSize, transport, reason, resumeDirectory } = message;
+  const { worldSize, transport, hosts, reason, resumeDirectory } = message;
   return {
     ...state,
-    head: { ...state.head, worldSize, transport },
+    head: { ...state.head, worldSize, transport, hosts },
     exitCodes: Array.from({ length: worldSize }, () => undefined),
     pending: new Map(),
     restarts:
@@ -145,18 +159,27 @@ function reduceStep(state: RunState, report: StepReport): RunState {
 
 /** Updates the averages. The first step compiles and allocates, so it says nothing about the following steps. */
 function smooth({ recent, history }: RunState, latest: StepSummary): RunState['recent'] {
-  const { stepMs, tokens } = latest;
-  if (recent === undefined || history.points.length === 1) return { stepMs, tokens };
+  const { stepMs, tokens, samples = 0 } = latest;
+  if (recent === undefined || history.points.length === 1) return { stepMs, tokens, samples };
   return {
     stepMs: recent.stepMs + SMOOTHING * (stepMs - recent.stepMs),
     tokens: recent.tokens + SMOOTHING * (tokens - recent.tokens),
+    samples: recent.samples + SMOOTHING * (samples - recent.samples),
   };
 }
 
 /** Returns the tokens per second over the last steps. Returns undefined while it is unknown. */
 export function tokensPerSecond({ recent }: RunState): number | undefined {
-  if (recent === undefined || recent.tokens === 0 || recent.stepMs === 0) return undefined;
-  return (recent.tokens / recent.stepMs) * 1000;
+  return recent && perSecond(recent.tokens, recent.stepMs);
+}
+
+/** Returns the samples per second over the last steps. Returns undefined while it is unknown. */
+export function samplesPerSecond({ recent }: RunState): number | undefined {
+  return recent && perSecond(recent.samples, recent.stepMs);
+}
+
+function perSecond(amount: number, stepMs: number): number | undefined {
+  return amount === 0 || stepMs === 0 ? undefined : (amount / stepMs) * 1000;
 }
 
 /** Returns `ETA 3m 12s`, and at the end `in 1h 02m`. Returns undefined while the time is unknown. */

@@ -16,6 +16,10 @@ export interface StepSummary {
   readonly metrics: NamedMetrics;
   /** The sum of the tokens of all ranks. */
   readonly tokens: number;
+  /** The sum over the ranks that report them, as are the following two. */
+  readonly samples: number | undefined;
+  readonly sentBytes: number | undefined;
+  readonly receivedBytes: number | undefined;
   /** The milliseconds of the slowest rank. */
   readonly stepMs: number;
   /** The mean over the ranks, as are the following figures in milliseconds. */
@@ -31,11 +35,18 @@ export interface StepSummary {
 
 /** Summarizes the reports of one step, which are ordered by rank. */
 export function summarize(reports: readonly StepReport[]): StepSummary {
-  const mean = (pick: (report: StepReport) => number | undefined): number | undefined => {
+  const combine = (
+    pick: (report: StepReport) => number | undefined,
+    divide: boolean,
+  ): number | undefined => {
     const values = reports.map(pick).filter((value) => value !== undefined);
     if (values.length === 0) return undefined;
-    return values.reduce((sum, value) => sum + value, 0) / values.length;
+    return values.reduce((total, value) => total + value, 0) / (divide ? values.length : 1);
   };
+  const sum = (pick: (report: StepReport) => number | undefined): number | undefined =>
+    combine(pick, false);
+  const mean = (pick: (report: StepReport) => number | undefined): number | undefined =>
+    combine(pick, true);
   const names = new Set(reports.flatMap(({ metrics = {} }) => Object.keys(metrics)));
   const metrics = Object.fromEntries(
     [...names].map((name) => [
@@ -53,6 +64,9 @@ export function summarize(reports: readonly StepReport[]): StepSummary {
     learningRate: mean(({ learningRate }) => learningRate),
     metrics,
     tokens: reports.reduce((sum, { tokens = 0 }) => sum + tokens, 0),
+    samples: sum(({ samples }) => samples),
+    sentBytes: sum(({ sentBytes }) => sentBytes),
+    receivedBytes: sum(({ receivedBytes }) => receivedBytes),
     stepMs: Math.max(...reports.map(({ stepMs }) => stepMs)),
     computeMs: mean(({ computeMs }) => computeMs) ?? 0,
     communicationMs: mean(({ communicationMs }) => communicationMs) ?? 0,
@@ -91,6 +105,9 @@ export function mergeSummaries(earlier: StepSummary, later: StepSummary): StepSu
     learningRate: later.learningRate ?? earlier.learningRate,
     metrics,
     tokens: mean(earlier.tokens, later.tokens),
+    samples: known(earlier.samples, later.samples),
+    sentBytes: known(earlier.sentBytes, later.sentBytes),
+    receivedBytes: known(earlier.receivedBytes, later.receivedBytes),
     stepMs: mean(earlier.stepMs, later.stepMs),
     computeMs: mean(earlier.computeMs, later.computeMs),
     communicationMs: mean(earlier.communicationMs, later.communicationMs),

@@ -3,18 +3,19 @@ import { hostname } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ConfigError } from '@shardwise/core/extend';
-import type { MetricSink } from './metric-sink.ts';
+import type { MetricSink, OpenSink, StepFigures } from './metric-sink.ts';
 import { prometheusText } from './prometheus-text.ts';
 import { encodeRecord, scalarEvent, versionEvent } from './tensorboard-events.ts';
 
-/** Begins to write for a run, whose directory it is given. */
-type OpenSink = (directory: string) => MetricSink;
-
-/** The sinks that have a name. Each writes into the directory of the run. */
-const named: Readonly<Record<string, OpenSink>> = {
-  csv: csvSink,
-  prometheus: prometheusSink,
-  tensorboard: tensorboardSink,
+/** The sinks that have a name. */
+const named: Readonly<Record<string, () => OpenSink | Promise<OpenSink>>> = {
+  csv: () => csvSink,
+  opentelemetry: async () => {
+    const { loadOpenTelemetry } = await import('./opentelemetry.ts');
+    return loadOpenTelemetry(process.env);
+  },
+  prometheus: () => prometheusSink,
+  tensorboard: () => tensorboardSink,
 };
 
 /**
@@ -25,7 +26,7 @@ export async function loadSinks(sinks: readonly string[]): Promise<readonly Open
   return Promise.all(
     sinks.map(async (sink) => {
       const own = Object.hasOwn(named, sink) ? named[sink] : undefined;
-      if (own !== undefined) return own;
+      if (own !== undefined) return own();
       const ofModule = await moduleSink(sink);
       return () => ofModule;
     }),
@@ -43,9 +44,13 @@ async function moduleSink(path: string): Promise<MetricSink> {
   const sink: unknown =
     typeof made === 'object' && made !== null && 'default' in made ? made.default : undefined;
   if (typeof sink === 'function') {
-    return async (step) => {
-      await sink(step);
-    };
+    const close: unknown = 'close' in sink ? sink.close : undefined;
+    return Object.assign(
+      async (step: StepFigures) => {
+        await sink(step);
+      },
+      typeof close === 'function' ? { close: async () => void (await close()) } : {},
+    );
   }
   throw new ConfigError(
     { asked: `metrics for ${path}`, found: 'no function as its default export', todo },

@@ -10,7 +10,14 @@ export interface StepFigures {
 }
 
 /** Takes the figures of each step of a run, in order. A promise is waited for before the next step is given. */
-export type MetricSink = (step: StepFigures) => void | Promise<void>;
+export interface MetricSink {
+  (step: StepFigures): void | Promise<void>;
+  /** Called when the run is over, however it ended, to send what is left. */
+  close?(): Promise<void>;
+}
+
+/** Begins to write for a run, whose directory it is given. `onNotice` tells the user something. */
+export type OpenSink = (directory: string, onNotice: (text: string) => void) => MetricSink;
 
 /** The names of the figures that a step has besides the metrics of the script. */
 const names = [
@@ -18,6 +25,9 @@ const names = [
   'validationLoss',
   'learningRate',
   'tokens',
+  'samples',
+  'sentBytes',
+  'receivedBytes',
   'stepMs',
   'computeMs',
   'communicationMs',

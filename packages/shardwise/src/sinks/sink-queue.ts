@@ -20,9 +20,16 @@ export class SinkQueue {
     this.#last = this.#last.then(() => this.#give(latest));
   }
 
-  /** Settles when the sinks have all steps. */
+  /** Settles when the sinks have all steps and are closed. */
   async close(): Promise<void> {
     await this.#last;
+    for (const sink of this.#sinks) {
+      try {
+        await sink.close?.();
+      } catch (error) {
+        this.#onFailure(`The last metrics were not written to one place: ${String(error)}`);
+      }
+    }
   }
 
   async #give(summary: StepSummary): Promise<void> {

@@ -1,5 +1,10 @@
 import { figureOf } from '../run-state/named-metrics.ts';
-import { timeLeft, tokensPerSecond, type RunState } from '../run-state/run-state.ts';
+import {
+  samplesPerSecond,
+  timeLeft,
+  tokensPerSecond,
+  type RunState,
+} from '../run-state/run-state.ts';
 import { otherMs, type StepSummary } from '../run-state/summary.ts';
 import {
   formatBytes,
@@ -10,16 +15,16 @@ import {
 } from '../text/format.ts';
 import { displayPath } from '../text/display-path.ts';
 import type { Colour, Paint } from './paint.ts';
+import {
+  GAP,
+  labelledLines,
+  type LabelledRow,
+  progressSpans,
+  rowColumns,
+  type Span,
+} from './spans.ts';
 import { sparkline } from '../text/sparkline.ts';
 
-interface Span {
-  readonly text: string;
-  readonly colour?: Colour;
-}
-
-const LABEL_COLUMNS = 9;
-const MAX_COLUMNS = 100;
-const GAP: Span = { text: '  ' };
 /** The number of columns of a metric's sparkline. METRIC_ROWS is the greatest number of rows of all metrics. */
 const METRIC_COLUMNS = 10;
 const METRIC_ROWS = 3;
@@ -28,8 +33,8 @@ const MORE_COLUMNS = 13;
 
 /** Returns the lines of the block that stays at the bottom of the terminal while a run lasts. */
 export function liveBlock(state: RunState, columns: number, paint: Paint): readonly string[] {
-  const width = Math.min(columns - 1, MAX_COLUMNS) - LABEL_COLUMNS;
-  const rows: readonly (readonly [label: string, spans: readonly Span[]])[] = [
+  const width = rowColumns(columns);
+  const rows: readonly LabelledRow[] = [
     ['run', runSpans(state)],
     ['step', stepSpans(state, width)],
     ['loss', lossSpans(state, width)],
@@ -39,12 +44,7 @@ export function liveBlock(state: RunState, columns: number, paint: Paint): reado
     ['memory', memorySpans(state)],
     ['stop', stopSpans(state)],
   ];
-  return rows
-    .filter(([, spans]) => spans.length > 0)
-    .map(([label, spans]) => {
-      const head: Span = { text: label.padEnd(LABEL_COLUMNS), colour: 'dim' };
-      return paintLine([head, ...spans], columns, paint);
-    });
+  return labelledLines(rows, columns, paint);
 }
 
 function runSpans({ head }: RunState): readonly Span[] {
@@ -61,20 +61,7 @@ function runSpans({ head }: RunState): readonly Span[] {
 function stepSpans(state: RunState, width: number): readonly Span[] {
   const { latest, totalSteps } = state;
   if (latest === undefined) return [{ text: 'waiting for the first step', colour: 'dim' }];
-  if (totalSteps === undefined) return [{ text: String(latest.step), colour: 'bold' }];
-  const done = Math.min(1, latest.step / totalSteps);
-  const time = timeLeft(state);
-  const counts = `${latest.step}/${totalSteps}`;
-  const tail = `  ${(done * 100).toFixed(0)} %${time === undefined ? '' : `  ${time}`}`;
-  const bar = Math.max(0, Math.min(40, width - counts.length - tail.length - 2));
-  const filled = Math.round(done * bar);
-  return [
-    { text: counts, colour: 'bold' },
-    GAP,
-    { text: '━'.repeat(filled), colour: 'green' },
-    { text: '─'.repeat(bar - filled), colour: 'dim' },
-    { text: tail },
-  ];
+  return progressSpans(latest.step, totalSteps, timeLeft(state), width);
 }
 
 function lossSpans({ latest, history }: RunState, width: number): readonly Span[] {
@@ -96,10 +83,7 @@ function lossSpans({ latest, history }: RunState, width: number): readonly Span[
 }
 
 /** Returns rows with the value and the sparkline of each metric, as many in a row as there is room for. */
-function metricRows(
-  { metrics, history }: RunState,
-  width: number,
-): readonly (readonly [label: string, spans: readonly Span[]])[] {
+function metricRows({ metrics, history }: RunState, width: number): readonly LabelledRow[] {
   const rows: Span[][] = [];
   let used = 0;
   const entries = Object.entries(metrics);
@@ -127,13 +111,18 @@ function metricRows(
 
 function speedSpans(state: RunState): readonly Span[] {
   if (state.recent === undefined) return [];
-  const rate = tokensPerSecond(state);
-  const step = `${formatMilliseconds(state.recent.stepMs)}/step`;
-  const rateSpans: readonly Span[] =
-    rate === undefined
-      ? []
-      : [{ text: formatCount(rate), colour: 'bold' }, { text: ' tokens/s  ' }];
-  return [...rateSpans, { text: step }];
+  const rates = [
+    [tokensPerSecond(state), 'tokens/s'],
+    [samplesPerSecond(state), 'samples/s'],
+  ] as const;
+  return [
+    ...rates.flatMap(([rate, unit]): readonly Span[] =>
+      rate === undefined
+        ? []
+        : [{ text: formatCount(rate), colour: 'bold' }, { text: ` ${unit}  ` }],
+    ),
+    { text: `${formatMilliseconds(state.recent.stepMs)}/step` },
+  ];
 }
 
 /** Returns what a step's time was spent on, in the order of the bar. */
@@ -200,19 +189,4 @@ function stopSpans({ stopping, exitCodes }: RunState): readonly Span[] {
     { text: 'stopping at the next shouldStop()', colour: 'yellow' },
     { text: '; press Ctrl-C again to stop at once' },
   ];
-}
-
-/**
- * Colours a line and cuts it to the width of the terminal, because a line that wraps would break the erasing of the
- * block.
- */
-function paintLine(spans: readonly Span[], columns: number, paint: Paint): string {
-  let room = columns - 1;
-  let line = '';
-  for (const { text, colour } of spans) {
-    const cut = text.slice(0, Math.max(0, room));
-    room -= cut.length;
-    line += colour === undefined ? cut : paint(cut, colour);
-  }
-  return line.trimEnd();
 }

@@ -1,4 +1,9 @@
-import { type RunState, timeLeft, tokensPerSecond } from '../run-state/run-state.ts';
+import {
+  type RunState,
+  samplesPerSecond,
+  timeLeft,
+  tokensPerSecond,
+} from '../run-state/run-state.ts';
 import type { StepSummary } from '../run-state/summary.ts';
 import { namedLine, type OutputStream, type RunOutput, stoppingNotice } from './run-output.ts';
 import type { TerminalStream } from './screen.ts';
@@ -76,6 +81,7 @@ export function plainLine(state: RunState): string | undefined {
   const { latest, totalSteps } = state;
   if (latest === undefined) return undefined;
   const rate = tokensPerSecond(state);
+  const samples = samplesPerSecond(state);
   const { loss, validationLoss, stepMs, computeMs, communicationMs, dataMs } = latest;
   const split = `compute ${formatMilliseconds(computeMs)}, communication ${formatMilliseconds(communicationMs)}, data ${formatMilliseconds(dataMs)}`;
   const parts = [
@@ -84,6 +90,7 @@ export function plainLine(state: RunState): string | undefined {
     validationLoss === undefined ? '' : `validation ${formatLoss(validationLoss)}`,
     ...Object.entries(latest.metrics).map(([name, value]) => `${name} ${formatMetric(value)}`),
     rate === undefined ? '' : `${formatCount(rate)} tokens/s`,
+    samples === undefined ? '' : `${formatCount(samples)} samples/s`,
     `${formatMilliseconds(stepMs)} (${split})`,
     timeLeft(state) ?? '',
   ];

@@ -7,3 +7,8 @@ const CONTROLS = /(\u001B\[[\d;]*m)|[\u0000-\u0008\u000B-\u001F\u007F]/g;
 export function printable(line: string): string {
   return line.replaceAll(CONTROLS, (_, colour?: string) => colour ?? '\uFFFD');
 }
+
+/** Makes a text safe to print within a line. */
+export function oneLine(text: string): string {
+  return printable(text).replaceAll(/\s+/g, ' ');
+}

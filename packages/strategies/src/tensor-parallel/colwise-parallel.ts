@@ -5,13 +5,21 @@ import {
   lowered,
   option,
   type OptionRules,
+  type DimSharding,
+  type ParameterSpec,
   redistributeOver,
   shard,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
+import {
+  adapterShardings,
+  isAdapted,
+  sharedAdapterParameters,
+  sharedProductOver,
+} from './adapted-product.ts';
+import { blockShardings, productOf, requireWeight } from './blocked-weight.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
-import { requireLinear, requireParameter } from './module-spec.ts';
+import { requireLinear } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import { sharedGradients } from './shared-gradients.ts';
@@ -53,24 +61,21 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
   return {
     name,
     shardings(module, size) {
-      const weight = requireParameter(module, 'weight', 2, name);
+      const weight = requireWeight(module, name);
+      const sections = heads === undefined ? {} : { heads };
+      const rowsOf = ({ name: own, shape }: ParameterSpec, dim: number): DimSharding =>
+        evenSharding({ name: own, shape, dim, size, ...sections });
       const bias = module.parameters.get('bias');
-      const own = [weight, ...(bias === undefined ? [] : [bias])].map((parameter) => {
-        const sharding = evenSharding({
-          name: parameter.name,
-          shape: parameter.shape,
-          dim: transposed && parameter === weight ? 1 : 0,
-          size,
-          ...(heads === undefined ? {} : { heads }),
-        });
-        return [parameter === weight ? 'weight' : 'bias', sharding] as const;
-      });
-      return new Map([...own, ...adapterShardings(module, 'outputs', size, heads)]);
+      return new Map([
+        ...(blockShardings(module, 'outputs', { size, style: name, heads }) ?? [
+          ['weight', rowsOf(weight, transposed ? 1 : 0)] as const,
+        ]),
+        ...(bias === undefined ? [] : [['bias', rowsOf(bias, 0)] as const]),
+        ...adapterShardings(module, 'outputs', size, heads),
+      ]);
     },
     collectives(module, tokens) {
-      const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
-      const { productDtype: dtype = own } = module;
-      const [features = 0, inputs = 0] = transposed ? shape.toReversed() : shape;
+      const { features, inputs, dtype } = productOf(module, name, transposed);
       return [
         ...activationCollectives({
           module: module.path,
@@ -93,13 +98,15 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
     check(module, path) {
       requireLinear(module, path, name, transposed);
     },
-    install(module, { axis }, path) {
+    install(module, place, path) {
+      const { axis } = place;
+      const shared = sharedProductOver(place, 'outputs', heads);
       const linear = requireLinear(module, path, name, transposed);
       wrapMethod(linear, 'forward', ([x], forward) => {
         const multiply = (): unknown => {
           const all = redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate');
           if (!isAdapted(linear)) return forward([all]);
-          const product = linear.sharedProduct(all, { axis, of: 'outputs' });
+          const product = linear.sharedProduct(all, shared);
           return linear.bias === null ? product : product.add(lowered(linear.bias));
         };
         const product = gatherAgain ? sendingAgain(multiply) : multiply();

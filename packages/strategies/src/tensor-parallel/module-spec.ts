@@ -1,4 +1,5 @@
 import {
+  type DType,
   dtypes,
   formatShape,
   LayoutError,
@@ -20,9 +21,7 @@ export function requireParameter(
   style: string,
 ): ParameterSpec {
   const parameter = parameters.get(name);
-  if (parameter !== undefined && dtypes[parameter.dtype].kind !== 'float') {
-    throw blocksError(path, parameter, style);
-  }
+  if (parameter !== undefined && isInBlocks(parameter)) throw blocksError(path, parameter, style);
   if (parameter?.shape.length === ndim) return parameter;
   const found =
     parameter === undefined
@@ -40,13 +39,22 @@ export function requireParameter(
   );
 }
 
-/** The error for a weight that was quantized: the dims of its bytes are not those of the product. */
-function blocksError(path: string, { name, dtype }: ParameterSpec, style: string): LayoutError {
+/** Whether a weight is kept in blocks of few bits. */
+export function isInBlocks({ dtype }: { readonly dtype: DType }): boolean {
+  return dtypes[dtype].kind !== 'float';
+}
+
+/** The error for a weight that was quantized, and whose bytes cannot be divided as the product is. */
+export function blocksError(
+  path: string,
+  { name, dtype }: ParameterSpec,
+  style: string,
+): LayoutError {
   return new LayoutError(
     {
       asked: `${style}() of the module '${path}'`,
       found: `'${name}' in blocks of few bits (${dtype}), which have no rows and columns that ranks can divide`,
-      todo: 'Divide a quantized model by fsdp() or pipeline(), or use tensor parallelism without quantization',
+      todo: 'Divide the model by fsdp() or pipeline(), or quantize by quantizeModel only linear layers with a multiple of 64 inputs',
     },
     { path, name, style, dtype },
   );
@@ -79,8 +87,8 @@ export function requireModule<M extends Module>(
 export type LinearModule = Module & { readonly weight: Parameter; readonly bias: Parameter | null };
 
 /**
- * Throws LayoutError if the module is not a Linear. One whose weight is transposed is any module with a weight and a
- * bias.
+ * Throws LayoutError if the module is not a Linear. One whose weight is transposed, or in blocks of few bits, is any
+ * module with a weight and a bias.
  */
 export function requireLinear(
   module: Module,
@@ -88,7 +96,8 @@ export function requireLinear(
   style: string,
   transposed: boolean,
 ): LinearModule {
-  if (!transposed) return requireModule(module, Linear, path, style);
+  const isOther = transposed || (isLinear(module) && isInBlocks(module.weight));
+  if (!isOther) return requireModule(module, Linear, path, style);
   if (isLinear(module)) return module;
   throw new LayoutError(
     {

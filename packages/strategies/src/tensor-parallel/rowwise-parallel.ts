@@ -12,8 +12,14 @@ import {
   unsummedRule,
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { adapterShardings, isAdapted, sharedAdapterParameters } from './adapted-product.ts';
-import { requireLinear, requireParameter } from './module-spec.ts';
+import {
+  adapterShardings,
+  isAdapted,
+  sharedAdapterParameters,
+  sharedProductOver,
+} from './adapted-product.ts';
+import { blockShardings, productOf, requireWeight } from './blocked-weight.ts';
+import { requireLinear } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import { sharedGradients } from './shared-gradients.ts';
@@ -51,19 +57,16 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
   return {
     name,
     shardings(module, size) {
-      const weight = requireParameter(module, 'weight', 2, name);
+      const { name: weight, shape } = requireWeight(module, name);
       return new Map([
-        [
-          'weight',
-          evenSharding({ name: weight.name, shape: weight.shape, dim: transposed ? 0 : 1, size }),
-        ],
+        ...(blockShardings(module, 'inputs', { size, style: name }) ?? [
+          ['weight', evenSharding({ name: weight, shape, dim: transposed ? 0 : 1, size })] as const,
+        ]),
         ...adapterShardings(module, 'inputs', size),
       ]);
     },
     collectives(module, tokens) {
-      const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
-      const { productDtype: dtype = own } = module;
-      const [features = 0, inputs = 0] = transposed ? shape.toReversed() : shape;
+      const { features, inputs, dtype } = productOf(module, name, transposed);
       const bias = module.parameters.get('bias');
       return [
         ...activationCollectives({
@@ -87,13 +90,15 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
     check(module, path) {
       requireLinear(module, path, name, transposed);
     },
-    install(module, { axis }, path) {
+    install(module, place, path) {
+      const { axis } = place;
+      const shared = sharedProductOver(place, 'inputs');
       const linear = requireLinear(module, path, name, transposed);
       wrapMethod(linear, 'forward', ([x]) => {
         const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
         const { weight } = linear;
         const product = isAdapted(linear)
-          ? linear.sharedProduct(own, { axis, of: 'inputs' })
+          ? linear.sharedProduct(own, shared)
           : transposed
             ? own.matmul(weight)
             : functional.linear(own, weight);

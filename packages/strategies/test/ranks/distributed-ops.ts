@@ -12,6 +12,7 @@ import { currentSession, dimRanges } from '@shardwise/core/extend';
 import { distributeTensor, fromLocal } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import * as fc from 'fast-check';
+import { z } from 'zod';
 import { opCases, type OpCase, type Sizes } from './distributed-op-cases.ts';
 import { difference, joinMesh, values } from './distributed-tensor-values.ts';
 
@@ -37,12 +38,16 @@ const drawn: fc.Arbitrary<Drawn> = fc.record({
   }),
 });
 
+/** The number of random layouts and sizes of each op. */
+const task = z.object({ samples: z.number() });
+
 /** Compares ops on inputs in random layouts with the op on whole tensors. All ranks draw the same layouts. */
 export async function main(context: RankContext): Promise<readonly Outcome[]> {
+  const { samples } = task.parse(context.data);
   const group = await joinMesh(context);
   const outcomes: Outcome[] = [];
   for (const [name, spec] of Object.entries(opCases)) {
-    for (const sample of fc.sample(drawn, { numRuns: 4, seed: name.length * 31 + 7 }))
+    for (const sample of fc.sample(drawn, { numRuns: samples, seed: name.length * 31 + 7 }))
       outcomes.push(await check(name, spec, sample));
   }
   group.close();
@@ -153,8 +158,9 @@ async function localInput(whole: Tensor, layout: Layout, mesh: Mesh): Promise<Te
     0,
   );
   const sign = place % 2 === 0 ? 1 : -1;
-  // The offsets of the ranks are 1.25, -1.25 and so on. Only the first rank also adds the values.
-  const offset = terms > 1 ? sign * 1.25 : 0;
+  // The offsets of the ranks are 1.25, -1.25 and so on, and add up to 0. Only the first rank also adds the values.
+  const isPaired = place < terms - (terms % 2);
+  const offset = isPaired ? sign * 1.25 : 0;
   const data = Array.from(await part.data(), Number);
   const term = Float32Array.from(data, (value) => (place === 0 ? value : 0) + offset);
   return fromData(term, part.shape, 'f32').requiresGrad_();

@@ -10,13 +10,11 @@ function isWorld(world: unknown): world is ThreadsWorld {
 
 /** The mesh of the tests for this number of ranks. */
 export function axesOf(size: number): readonly MeshAxis[] {
-  if (size === 4) {
-    return [
-      { name: 'a', size: 2 },
-      { name: 'b', size: 2 },
-    ];
-  }
-  return [{ name: 'a', size }];
+  if (size < 4 || size % 2 > 0) return [{ name: 'a', size }];
+  return [
+    { name: 'a', size: 2 },
+    { name: 'b', size: size / 2 },
+  ];
 }
 
 /** Makes this thread a rank of the tests' mesh. */

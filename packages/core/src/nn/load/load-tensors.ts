@@ -225,7 +225,7 @@ async function fillFrom(
         {
           asked: `to load '${name}' of ${source.place} as ${part.dtype}`,
           found: `numbers in ${dtype} that ${part.dtype} has not`,
-          todo: 'Load it in another dtype, such as f32, or load another file',
+          todo: 'Load it in a dtype with larger numbers, or load another file',
         },
         { name, dtype },
       );

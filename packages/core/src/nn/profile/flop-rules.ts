@@ -26,7 +26,7 @@ import { RMSNorm } from '../norm/rms-norm.ts';
 import { AdaptiveAvgPool1d, AdaptiveAvgPool2d } from '../pooling/adaptive-avg-pool.ts';
 import { AvgPool1d, MaxPool1d } from '../pooling/pool1d.ts';
 import { AvgPool2d, MaxPool2d } from '../pooling/pool2d.ts';
-import { flopsOf, isPool } from '../summary/count-flops.ts';
+import { flopsOf, isPool } from '../../graph/flops-of.ts';
 
 /**
  * What counts as a floating-point operation.

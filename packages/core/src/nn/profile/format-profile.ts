@@ -1,5 +1,5 @@
 import type { ModelProfile, ModuleProfile } from './model-profile.ts';
-import { type Phase, phases } from './graph-ledger.ts';
+import { type Phase, phases } from './graph-places.ts';
 
 /** What is printed of a profile. The names are those of DeepSpeed. */
 export interface FormatProfileOptions {

@@ -7,7 +7,7 @@ import { currentSession } from '../../rank.ts';
 import { ConfigError } from '../../spec/errors.ts';
 import type { Model } from '../../spec/strategy.ts';
 import type { Module } from '../module/module.ts';
-import { nodesSince } from '../summary/count-flops.ts';
+import { nodesSince } from '../summary/nodes-since.ts';
 import { nodesIn } from '../summary/tensors-in.ts';
 import { FlopsProfiler, type FlopsProfilerOptions, profilerRules } from './flops-profiler.ts';
 import type { ModelProfile } from './model-profile.ts';

@@ -1,7 +1,7 @@
 import type { Node } from '../../graph/node.ts';
 import { currentSession } from '../../rank.ts';
 import type { Module } from '../module/module.ts';
-import { nodesSince } from '../summary/count-flops.ts';
+import { nodesSince } from '../summary/nodes-since.ts';
 
 /**
  * Computes `roots` one module after the other, and returns the milliseconds of each module with the modules that it

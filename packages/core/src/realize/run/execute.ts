@@ -3,19 +3,11 @@ import { adoptStorage } from '../../graph/ownership.ts';
 import { Storage } from '../../graph/storage.ts';
 import type { Page } from '../../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../../spec/backend.ts';
-import { ShapeError, ShardwiseError } from '../../spec/errors.ts';
+import { ShardwiseError } from '../../spec/errors.ts';
 import { count, record, recordOnDevice } from '../../timeline.ts';
 import { failedValues, type ExecutionPlan } from '../plan/execution-plan.ts';
 import type { PlanStep } from '../steps/plan-step.ts';
-import {
-  bufferOf,
-  bytesIn,
-  bytesOf,
-  copy,
-  fillBuffer,
-  placeOf,
-  type Run,
-} from '../steps/run-memory.ts';
+import { bufferOf, bytesIn, copy, fillBuffer, placeOf, type Run } from '../steps/run-memory.ts';
 import type { Numbering } from '../values/values.ts';
 
 /** The result of a root: memory, or a page. */
@@ -294,6 +286,8 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
       count('communicationMs', performance.now() - start);
       return;
     case 'size': {
+      // Most programs have no numbers of rows.
+      const { readSize } = await import('../steps/rows-of.ts');
       await readSize(run, step);
       return;
     }
@@ -304,27 +298,6 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
     default:
       step satisfies never;
   }
-}
-
-/** Reads a number of rows that the run has computed. Throws ShapeError if there are not that many rows. */
-async function readSize(
-  run: Run,
-  { values: [id = -1], symbol, max }: Extract<PlanStep, { kind: 'size' }>,
-): Promise<void> {
-  const bytes = await bytesOf(run.backend, bufferOf(run, id));
-  const [rows = 0] = new Int32Array(bytes.slice().buffer);
-  if (rows < 0 || rows > max) {
-    throw new ShapeError(
-      {
-        asked: `takeRows of ${rows} rows`,
-        found: `there are ${max}`,
-        todo: 'Check how the number of rows is computed',
-      },
-      { rows, max },
-    );
-  }
-  run.sizes = run.sizes.with(symbol, rows);
-  run.shapes = run.plan.shapes?.at(run.sizes) ?? null;
 }
 
 /** Counts a collective or transfer among those in flight until it is done. */

@@ -3,6 +3,7 @@ import type { Backend, DeviceBuffer } from '../../spec/backend.ts';
 import { dtypes } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import type { Message } from './communicate.ts';
+import type { PlanStep } from './plan-step.ts';
 import { bufferOf, bytesOf, type Run } from './run-memory.ts';
 
 /** The message of a collective that sends rows. Throws ShapeError if there are fewer rows than the counts say. */
@@ -47,4 +48,25 @@ function rowsError(rows: number, counts: readonly number[]): ShapeError {
     },
     { rows, counts },
   );
+}
+
+/** Reads a number of rows that the run has computed. Throws ShapeError if there are not that many rows. */
+export async function readSize(
+  run: Run,
+  { values: [id = -1], symbol, max }: Extract<PlanStep, { kind: 'size' }>,
+): Promise<void> {
+  const bytes = await bytesOf(run.backend, bufferOf(run, id));
+  const [rows = 0] = new Int32Array(bytes.slice().buffer);
+  if (rows < 0 || rows > max) {
+    throw new ShapeError(
+      {
+        asked: `takeRows of ${rows} rows`,
+        found: `there are ${max}`,
+        todo: 'Check how the number of rows is computed',
+      },
+      { rows, max },
+    );
+  }
+  run.sizes = run.sizes.with(symbol, rows);
+  run.shapes = run.plan.shapes?.at(run.sizes) ?? null;
 }

@@ -19,6 +19,8 @@ export interface RankData {
   readonly worldSize: number;
   readonly localRank: number;
   readonly runDirectory: string;
+  /** Where checkpoints go: an absolute path, or an address. Undefined: below the run directory. */
+  readonly checkpointDirectory: string | undefined;
   readonly resumeDirectory: string | undefined;
   readonly way: JoinWay;
   readonly transport: TransportChoice;

@@ -16,6 +16,7 @@ import {
 import { requireVersion } from '@shardwise/core/base';
 import type { ModuleWay, TransportModule } from '../../launcher/transports/join-way.ts';
 import { describeError } from '../../text/describe-error.ts';
+import { countTraffic } from './count-traffic.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
 /**
@@ -39,7 +40,9 @@ export async function joinByModule(
       secret,
       timeoutMs: module.timeoutMs,
     });
-    return { group: createGroup(transport, { hosts }), arena: undefined };
+    const traffic = { sentBytes: 0, receivedBytes: 0 };
+    const group = createGroup(countTraffic(transport, traffic), { hosts });
+    return { group, arena: undefined, traffic };
   } finally {
     store.close();
   }

@@ -1,6 +1,7 @@
 import { createGroup, type WatchedTransport } from '@shardwise/collectives';
 import { connectStore, tcpTransport } from '@shardwise/collectives/node';
 import type { TcpMeeting } from '../../launcher/transports/join-way.ts';
+import { countTraffic } from './count-traffic.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
 export interface TcpPlace {
@@ -20,8 +21,10 @@ export async function joinTcp(
   hosts?: readonly number[],
 ): Promise<JoinedRank> {
   const transport = await meetByTcp(meeting, place);
-  const group = createGroup(transport, hosts === undefined ? {} : { hosts });
-  return { group, arena: undefined };
+  const traffic = { sentBytes: 0, receivedBytes: 0 };
+  const counted = countTraffic(transport, traffic);
+  const group = createGroup(counted, hosts === undefined ? {} : { hosts });
+  return { group, arena: undefined, traffic };
 }
 
 /** Connects this rank with all others. After that, the store is no longer needed. */

@@ -6,6 +6,7 @@ import {
 } from '@shardwise/collectives';
 import type { RankData } from '../../launcher/ranks/rank-data.ts';
 import type { HostedWay } from '../../launcher/transports/join-way.ts';
+import { countTraffic } from './count-traffic.ts';
 import { joinByModule } from './join-by-module.ts';
 import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { joinTcp, meetByTcp } from './join-tcp.ts';
@@ -52,6 +53,8 @@ async function joinHosted(way: HostedWay, rank: number): Promise<JoinedRank> {
       ? joinThreads(localWay.world, localRank)
       : joinShm(localWay.world, localRank);
   const remote = await meetByTcp(meeting, { rank, size, peers });
-  const group = createGroup(hostedTransport({ local, remote, hosts }), { hosts });
-  return { group, arena };
+  const traffic = { sentBytes: 0, receivedBytes: 0 };
+  const counted = { ...countTraffic(remote, traffic), ended: remote.ended };
+  const group = createGroup(hostedTransport({ local, remote: counted, hosts }), { hosts });
+  return { group, arena, traffic };
 }

@@ -1,5 +1,6 @@
 import {
   type Compute,
+  count,
   type Deferred,
   freeNode,
   type ProcessGroup,
@@ -37,7 +38,17 @@ export async function runWork(
     }
   }
   await runItems(left, group, compute, fault, sends);
-  await Promise.all(sends);
+  await waitingFor(Promise.all(sends));
+}
+
+/** Waits for messages. The time counts as communication that computation did not hide. */
+async function waitingFor<T>(messages: Promise<T>): Promise<T> {
+  const start = performance.now();
+  try {
+    return await messages;
+  } finally {
+    count('communicationMs', performance.now() - start);
+  }
 }
 
 /** The items that are done before deferred work, and the deferred work. */
@@ -69,7 +80,7 @@ async function runItems(
   for (const [index, item] of items.entries()) {
     ask(item);
     ask(items[index + 1]);
-    const arrived = (await asked.get(item)) ?? [];
+    const arrived = await waitingFor(asked.get(item) ?? Promise.resolve([]));
     const start = performance.now();
     for (const [at, { node }] of item.receives.entries()) {
       const bytes = arrived[at];

@@ -1,6 +1,6 @@
-import { type Node, isOp } from '../../graph/node.ts';
-import { elementCount, sizeAt } from '../../base/shape.ts';
-import type { Shape } from '../../spec/dtype.ts';
+import { type Node, isOp } from './node.ts';
+import { elementCount, sizeAt } from '../base/shape.ts';
+import type { Shape } from '../spec/dtype.ts';
 
 /**
  * The floating-point operations of a node, with two for each product of two elements. They are counted in matmul (2 M N
@@ -51,14 +51,4 @@ function attentionFlops(node: Node): number | undefined {
   if (node.op === 'attentionKeyGrad') return products(k?.shape);
   if (node.op === 'attentionValueGrad') return products(v?.shape);
   return undefined;
-}
-
-/** The nodes that `roots` are computed from and that were made after `olderId`. */
-export function nodesSince(roots: Iterable<Node>, olderId: number): ReadonlySet<Node> {
-  const seen = new Set<Node>();
-  for (const root of roots) if (root.id > olderId) seen.add(root);
-  for (const node of seen) {
-    for (const input of node.inputs) if (input.id > olderId) seen.add(input);
-  }
-  return seen;
 }
