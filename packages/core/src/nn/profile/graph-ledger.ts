@@ -1,6 +1,7 @@
 import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import { Tensor } from '../../tensor/tensor.ts';
+import { pooledBy } from '../functional/pooled-inputs.ts';
 import type { Module } from '../module/module.ts';
 import { type FlopConvention, layerRule, type NodeFlops, nodeFlops } from './flop-rules.ts';
 import { type GraphPlace, GraphPlaces, type ModuleStack, type Phase } from './graph-places.ts';
@@ -39,7 +40,6 @@ export class GraphLedger {
       backward: () => {},
       remade: () => {},
       update: () => {},
-      pool: () => {},
       run: (nodes) => nodes.forEach((node) => this.#count(node)),
     });
   }
@@ -90,7 +90,7 @@ export class GraphLedger {
     if (this.#convention === 'pytorch' || !isForward) return counted;
     const { products } = counted;
     if (innermost === undefined || layerRule(innermost) === null) {
-      const pooled = this.#places.pooledBy(node);
+      const pooled = pooledBy(node);
       return pooled === undefined ? counted : { flops: pooled, products };
     }
     const beside = this.#ofLayers.get(this.#places.originOf(node)) ?? 0;

@@ -1,9 +1,9 @@
-import { elementCount } from '../../base/shape.ts';
 import { newestNodeId } from '../../graph/create-node.ts';
 import type { GraphObserver } from '../../graph/graph-observer.ts';
 import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import type { Module } from '../module/module.ts';
+import { noteCopy } from '../functional/pooled-inputs.ts';
 import { wrapForward } from '../summary/record-calls.ts';
 
 /**
@@ -65,7 +65,6 @@ export class GraphPlaces implements GraphObserver {
   readonly #passes: { readonly after: number; readonly to: number; readonly phase: Phase }[] = [];
   readonly #remade = new Map<number, number>();
   readonly #afterGradients = new Set<number>();
-  readonly #pooled = new Map<number, number>();
   #stack: ModuleStack = outside;
 
   constructor(onCall: CallListener = () => {}) {
@@ -97,11 +96,6 @@ export class GraphPlaces implements GraphObserver {
     return this.#remade.get(node.id) ?? node.id;
   }
 
-  /** The elements of the input of a function that pools, of which the node is the result. */
-  pooledBy(node: Node): number | undefined {
-    return this.#pooled.get(this.originOf(node));
-  }
-
   gradient(node: Node, olderId: number): void {
     this.#gradients.add(olderId, this.#modulesOf(node.id));
     this.#gradients.add(newestNodeId(), outside);
@@ -113,15 +107,11 @@ export class GraphPlaces implements GraphObserver {
 
   remade(node: Node, copy: Node): void {
     this.#remade.set(copy.id, this.originOf(node));
+    noteCopy(node, copy);
   }
 
   update(olderId: number): void {
     this.#pass(olderId, 'optimizer');
-  }
-
-  pool(output: Node, input: Node): void {
-    // A pool of windows of one element returns its input.
-    if (output !== input) this.#pooled.set(output.id, elementCount(input.shape));
   }
 
   run(): void {}
