@@ -75,7 +75,7 @@ export class Observation {
       }),
     );
     rankState.makeLeaf = (shape, dtype, value) => this.#leaf(shape, dtype, value);
-    rankState.makePlan = (make, spec, strategy) => this.#planned(make, spec, strategy);
+    rankState.makePlan = (spec, strategy) => this.#planned(spec, strategy);
     if (one !== null) rankState.standsFor = one.ranks;
   }
 
@@ -116,12 +116,12 @@ export class Observation {
     return inputNode(whole.shape, whole.dtype, { kind: 'host', bytes });
   }
 
-  #planned(make: () => ModelPlan, spec: ModelSpec, strategy: Strategy): Plan {
+  #planned(spec: ModelSpec, strategy: Strategy): Plan {
     const { recorder } = this;
     const one = this.#one;
     if (one === null) {
       const { mesh } = currentSession();
-      const plan = make();
+      const plan: ModelPlan = { ...strategy.plan(spec, mesh.axes), buffers: spec.buffers ?? [] };
       const described = describePlan(plan);
       this.#plan ??= described;
       this.#places = Object.fromEntries(

@@ -1,4 +1,3 @@
-import { rankState } from '../../ambient.ts';
 import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/pending/small-values.ts';
@@ -10,6 +9,7 @@ import { stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from './require-shape.ts';
 import { requireExtent } from './require-extent.ts';
+import { notePool } from './pooled-inputs.ts';
 
 /** The size of an output, for both dims or for each. null: the size of the input. */
 export type OutputSize2d = number | null | readonly [number | null, number | null];
@@ -43,7 +43,7 @@ export function adaptiveAvgPool1d(x: Tensor, outputSize: number): Tensor {
   requireDType('adaptiveAvgPool1d', x, floats);
   requireExtent('adaptiveAvgPool1d', { x });
   const pooled = composed(() => inWide(x, (wide) => meansAlong(wide, 2, outputSize)));
-  rankState.observer?.pool(pooled.contents, x.contents);
+  notePool(pooled, x);
   return pooled;
 }
 
@@ -62,7 +62,7 @@ export function adaptiveAvgPool2d(x: Tensor, outputSize: OutputSize2d): Tensor {
   const pooled = composed(() =>
     inWide(x, (wide) => meansAlong(meansAlong(wide, 2, height), 3, width)),
   );
-  rankState.observer?.pool(pooled.contents, x.contents);
+  notePool(pooled, x);
   return pooled;
 }
 

@@ -1,4 +1,3 @@
-import { rankState } from '../../ambient.ts';
 import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { withoutAutocast } from '../../graph/autocast.ts';
@@ -14,6 +13,7 @@ import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { composed } from '../../realize/pending/small-values.ts';
+import { notePool } from './pooled-inputs.ts';
 
 /** Options of `avgPool2d`. */
 export interface PoolOptions {
@@ -60,7 +60,7 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
     const chosen = isLowest.where(inside.argMax(0, { keepDim: true }), places);
     return candidates.gather(0, chosen).squeeze(0);
   });
-  rankState.observer?.pool(pooled.contents, x.contents);
+  notePool(pooled, x);
   return pooled;
 }
 

@@ -13,7 +13,7 @@ import { FlopsProfiler, type FlopsProfilerOptions, profilerRules } from './flops
 import type { ModelProfile } from './model-profile.ts';
 
 /** A model that generates by itself. */
-export interface GeneratingModel<Inputs extends readonly unknown[]> {
+interface GeneratingModel<Inputs extends readonly unknown[]> {
   generate(...inputs: Inputs): unknown;
 }
 

@@ -3,6 +3,7 @@ import type { GraphObserver } from '../../graph/graph-observer.ts';
 import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import type { Module } from '../module/module.ts';
+import { noteCopy } from '../functional/pooled-inputs.ts';
 import { wrapForward } from '../summary/record-calls.ts';
 
 /**
@@ -106,13 +107,12 @@ export class GraphPlaces implements GraphObserver {
 
   remade(node: Node, copy: Node): void {
     this.#remade.set(copy.id, this.originOf(node));
+    noteCopy(node, copy);
   }
 
   update(olderId: number): void {
     this.#pass(olderId, 'optimizer');
   }
-
-  pool(): void {}
 
   run(): void {}
 

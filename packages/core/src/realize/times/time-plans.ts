@@ -46,7 +46,6 @@ export function timePlans(listener: PlanListener): () => void {
     backward: () => {},
     remade: () => {},
     update: () => {},
-    pool: () => {},
     run: () => {
       run?.end();
       run = null;
