@@ -181,7 +181,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
   },
   compat: {
     config: [],
-    deepspeed: ['config'],
+    zero: [],
+    deepspeed: ['config', 'zero'],
     accelerate: ['config'],
     horovod: [],
   },
@@ -258,6 +259,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     environment: [],
     communication: [],
     text: [],
+    accelerate: [],
     blame: ['text'],
     'checkpoint/places': ['checkpoint/format'],
     rendezvous: ['text'],
@@ -288,6 +290,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     cli: [
       'environment',
       'text',
+      'accelerate',
       'blame',
       'doctor',
       'top',

@@ -4,6 +4,7 @@ import type { Bench } from './bench.ts';
 import { collectives } from './collectives/collectives.ts';
 import { data } from './data/data.ts';
 import { ddp } from './ddp.ts';
+import { engine } from './engine.ts';
 import { expertLearning } from './expert-learning.ts';
 import { lengths } from './lengths.ts';
 import { load as loadModel } from './load/load.ts';
@@ -37,6 +38,7 @@ const benches: Readonly<Record<string, Bench>> = {
   webgpu,
   data,
   ddp,
+  engine,
   lengths,
   load: loadModel,
   models,

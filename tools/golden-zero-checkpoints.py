@@ -1,158 +1,148 @@
-"""Writes folders with the layout of DeepSpeed's checkpoints in ZeRO stages 2 and 3, which packages/compat/test reads.
+"""Trains a small model with DeepSpeed and saves checkpoints in ZeRO stages 1 to 3, which packages/compat/test continues.
 
-Run from the repository root, with PyTorch 2 and the unpacked sources of DeepSpeed 0.19, whose zero_to_fp32.py says what is in them:
+Run from the repository root, with PyTorch 2 and DeepSpeed 0.19 installed; it computes on the CPU:
 
-    python tools/golden-zero-checkpoints.py path/to/deepspeed-0.19.8
+    DS_ACCELERATOR=cpu python tools/golden-zero-checkpoints.py
 
-Writes packages/compat/test/golden/zero-checkpoints.json: the files, and for each folder the f32 weights and the states.
+Writes packages/compat/test/golden/zero-checkpoints.json: for each checkpoint its files (deflated, in base64), the f32 weights that
+zero_to_fp32.py finds in it, the states of the optimizer, and the losses of all ranks in the four steps after it.
 """
 
 import base64
-import importlib.util
 import json
-import math
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
-import types
-from collections import OrderedDict
+import zlib
 
 import torch
 
-ROOT = pathlib.Path(sys.argv[1])
 OUT = pathlib.Path(__file__).parents[1] / "packages/compat/test/golden/zero-checkpoints.json"
-SHAPES = OrderedDict([("first.weight", torch.Size([3, 5])), ("first.bias", torch.Size([3])), ("last.weight", torch.Size([1, 3]))])
+CASES = [(1, 2, "fp32"), (1, 3, "bf16"), (2, 2, "fp16"), (2, 3, "fp32"), (3, 2, "bf16"), (3, 4, "fp32")]
+STEPS = 4
+ROWS = 4
+STATES = ("exp_avg", "exp_avg_sq")
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def module(name, path=None, **attributes):
-    """A module of this name, from a file of DeepSpeed or with these attributes alone."""
-    if path is None:
-        made = types.ModuleType(name)
-        made.__dict__.update(attributes)
-        sys.modules[name] = made
-        return made
-    spec = importlib.util.spec_from_file_location(name, ROOT / path)
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[name] = made
-    spec.loader.exec_module(made)
-    return made
-
-
-import enum
-import logging
-
-module("deepspeed")
-module("deepspeed.utils", logger=logging.getLogger("deepspeed"))
-module("deepspeed.checkpoint")
-constants = module("deepspeed.checkpoint.constants", "deepspeed/checkpoint/constants.py")
-zero_to_fp32 = module("zero_to_fp32", "deepspeed/utils/zero_to_fp32.py")
-
-
-class LossScaler:
-    """Stands for the scaler that DeepSpeed saves: an object with attributes."""
+class Network(torch.nn.Module):
+    """Has a frozen layer, a buffer, and a parameter with two names."""
 
     def __init__(self):
-        self.cur_scale = 1.0
-        self.dynamic = False
+        super().__init__()
+        self.register_buffer("scale", torch.full((1,), 2.0))
+        self.first = torch.nn.Linear(5, 3)
+        self.frozen = torch.nn.Linear(3, 3).requires_grad_(False)
+        self.last = torch.nn.Linear(3, 1, bias=False)
+        self.tied = torch.nn.Linear(3, 1, bias=False)
+        self.tied.weight = self.last.weight
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.frozen(torch.tanh(self.first(x))))) * self.scale
 
 
-class ZeroStageEnum(int, enum.Enum):
-    gradients = 2
-    weights = 3
+def batch(step, rank):
+    """The same numbers on any machine, in [-1, 1]."""
+    rows = [[((7 * row + 3 * column + 11 * step + 5 * rank) % 13) / 6 - 1 for column in range(5)] for row in range(ROWS)]
+    x = torch.tensor(rows)
+    return x, x.sum(1, keepdim=True) / 5
 
 
-LossScaler.__module__ = "deepspeed.runtime.fp16.loss_scaler"
-ZeroStageEnum.__module__ = "deepspeed.runtime.zero.config"
-module("deepspeed.runtime")
-module("deepspeed.runtime.fp16")
-module("deepspeed.runtime.fp16.loss_scaler", LossScaler=LossScaler)
-module("deepspeed.runtime.zero")
-module("deepspeed.runtime.zero.config", ZeroStageEnum=ZeroStageEnum)
+def rank_main(folder, stage, dtype):
+    """One rank. Rank 0 prints the states at the checkpoint and the mean losses after it."""
+    import deepspeed
+    from deepspeed.accelerator import get_accelerator
+    from deepspeed.utils import safe_get_full_optimizer_state
+
+    # PyTorch computes in f16 on every CPU. DeepSpeed asks for instructions of it.
+    type(get_accelerator()).is_fp16_supported = lambda self: True
+    rank = int(os.environ["RANK"])
+    deepspeed.init_distributed("gloo", auto_mpi_discovery=False)
+    torch.manual_seed(1)
+    model = Network()
+    groups = [
+        {"params": [model.first.weight, model.last.weight], "weight_decay": 0.1},
+        {"params": [model.first.bias], "weight_decay": 0.0},
+    ]
+    warmup = {"warmup_max_lr": 0.05, "warmup_num_steps": 2, "total_num_steps": 20, "warmup_type": "linear"}
+    config = {
+        "train_micro_batch_size_per_gpu": ROWS,
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.05, "torch_adam": True}},
+        "scheduler": {"type": "WarmupDecayLR", "params": warmup},
+        "zero_optimization": {"stage": stage},
+        **({} if dtype == "fp32" else {dtype: {"enabled": True}}),
+        **({"fp16": {"enabled": True, "initial_scale_power": 6}} if dtype == "fp16" else {}),
+    }
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=groups, config=config)
+    losses = []
+    states = {}
+    for step in range(2 * STEPS):
+        if step == STEPS:
+            for key in STATES if stage == 3 else ():
+                found = {name: safe_get_full_optimizer_state(each, key) for name, each in model.named_parameters() if each.requires_grad}
+                states[key] = {name: value.flatten().tolist() for name, value in found.items()}
+            scale = engine.cur_scale if hasattr(engine, "cur_scale") else engine.optimizer.loss_scale
+            engine.save_checkpoint(folder, client_state={"epoch": 3, "note": {"best": [0.5, "loss"]}})
+        x, target = batch(step, rank)
+        loss = torch.nn.functional.mse_loss(engine(x.to(DTYPES[dtype])).float(), target)
+        engine.backward(loss)
+        engine.step()
+        total = loss.detach().clone()
+        torch.distributed.all_reduce(total)
+        losses.append(total.item() / torch.distributed.get_world_size())
+    if rank == 0:
+        print("RESULT" + json.dumps({**states, "lossScale": scale, "losses": losses[STEPS:]}))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 
 
-def whole(seed):
-    generator = torch.Generator().manual_seed(seed)
-    return {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+def fragments(folder):
+    """The states in stages 1 and 2, by what each rank says of the places of its fragments."""
+    states = {key: {} for key in STATES}
+    for path in sorted(folder.glob("*/*_optim_states.pt")):
+        saved = torch.load(path, weights_only=False)["optimizer_state_dict"]
+        for group, places in enumerate(saved["param_slice_mappings"]):
+            own = saved["base_optimizer_state"]["state"][group]
+            for name, place in places.items():
+                for key in STATES:
+                    states[key].setdefault(name, []).extend(own[key].narrow(0, place.start, place.numel).tolist())
+    return states
 
 
-def flat_parts(tensors, stage, ranks, padded):
-    """What each rank has: consecutive parts of all, or (stage 3) a part of each parameter."""
-    if stage == 3:
-        parts = [[] for _ in range(ranks)]
-        for tensor in tensors.values():
-            size = math.ceil(tensor.numel() / ranks)
-            row = torch.cat([tensor.flatten(), torch.zeros(size * ranks - tensor.numel())])
-            for rank in range(ranks):
-                parts[rank].append(row[rank * size : (rank + 1) * size])
-        return [torch.cat(each) for each in parts]
-    row = torch.cat([tensor.flatten() for tensor in tensors.values()])
-    size = math.ceil(row.numel() / (2 * ranks)) * 2
-    row = torch.cat([row, torch.zeros(size * ranks - row.numel())])
-    parts = [row[rank * size : (rank + 1) * size] for rank in range(ranks)]
-    if not padded:
-        missing = size * ranks - sum(tensor.numel() for tensor in tensors.values())
-        parts[-1] = parts[-1][: size - missing]
-    return [part.clone() for part in parts]
+def write(folder, stage, ranks, dtype):
+    """Runs the ranks, and returns what they have saved."""
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+
+    command = [sys.executable, __file__, str(folder), str(stage), dtype]
+    world = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(command, env={**os.environ, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
+        for rank in range(ranks)
+    ]
+    outputs = [each.communicate()[0] for each in started]
+    assert all(each.returncode == 0 for each in started)
+    (result,) = [line for line in outputs[0].splitlines() if line.startswith("RESULT")]
+    found = get_fp32_state_dict_from_zero_checkpoint(str(folder), f"global_step{STEPS}")
+    # The scripts that DeepSpeed copies beside the checkpoint are not part of it.
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".py"]
+    return {
+        "stage": stage,
+        "ranks": ranks,
+        "dtype": dtype,
+        "files": {str(path.relative_to(folder)): base64.b64encode(zlib.compress(path.read_bytes(), 9)).decode() for path in paths},
+        "weights": {key: tensor.float().flatten().tolist() for key, tensor in found.items()},
+        **({} if stage == 3 else fragments(folder)),
+        **json.loads(result.removeprefix("RESULT")),
+    }
 
 
-def write(folder, stage, ranks):
-    """Writes a folder, and returns what it has."""
-    weights, means, squares = whole(stage), whole(10 + stage), whole(20 + stage)
-    (folder / "latest").write_text("global_step7")
-    tag = folder / "global_step7"
-    tag.mkdir()
-    sets = [flat_parts(each, stage, ranks, padded) for each, padded in ((weights, False), (means, True), (squares, True))]
-    for rank in range(ranks):
-        master, mean, square = (each[rank] for each in sets)
-        base = {
-            "state": {0: {"step": torch.tensor(6.0), "exp_avg": mean, "exp_avg_sq": square}},
-            "param_groups": [{"lr": 0.01, "params": [0]}],
-        }
-        common = {"loss_scaler": LossScaler(), "dynamic_loss_scale": False, "overflow": False, "zero_stage": ZeroStageEnum(stage)}
-        if stage == 3:
-            own = {**common, "partition_count": ranks, "optimizer_state_dict": base, "fp32_flat_groups": [master]}
-        else:
-            own = {**common, "partition_count": [ranks], "base_optimizer_state": base, "single_partition_of_fp32_groups": [master]}
-        name = f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt"
-        torch.save({"optimizer_state_dict": own, "ds_config": {}, "ds_version": "0.19.8"}, tag / name)
-        model = {
-            "module": OrderedDict(
-                [(key, tensor.bfloat16() if stage < 3 else torch.empty(0, dtype=torch.bfloat16)) for key, tensor in weights.items()]
-                + [("tied.weight", torch.empty(0, dtype=torch.bfloat16)), ("scale", torch.ones(2))]
-            ),
-            "buffer_names": ["scale"],
-            "optimizer": None,
-            "param_shapes": [SHAPES],
-            "frozen_param_shapes": None,
-            "shared_params": {"tied.weight": "last.weight"},
-            "frozen_param_fragments": None,
-            "lr_scheduler": None,
-            "sparse_tensor_module_names": set(),
-            "skipped_steps": 1,
-            "global_steps": 7,
-            "global_samples": 56,
-            "dp_world_size": ranks,
-            "mp_world_size": 1,
-            "ds_config": {"train_batch_size": 8},
-            "ds_version": "0.19.8",
-            "epoch": 3,
-            "note": {"best": [0.5, "loss"]},
-        }
-        if stage == 3:
-            torch.save(model, tag / f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt")
-        elif rank == 0:
-            torch.save(model, tag / "mp_rank_00_model_states.pt")
-    found = zero_to_fp32.get_fp32_state_dict_from_zero_checkpoint(str(folder), "global_step7")
-    for key, tensor in weights.items():
-        assert torch.equal(found[key], tensor), key
-    del found["scale"]
-    lists = lambda tensors: {key: tensor.flatten().tolist() for key, tensor in tensors.items()}
-    files = {str(path.relative_to(folder)): base64.b64encode(path.read_bytes()).decode() for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {"stage": stage, "ranks": ranks, "files": files, "weights": lists(found), "exp_avg": lists(means), "exp_avg_sq": lists(squares)}
-
-
-cases = []
-for stage, ranks in ((2, 1), (2, 3), (3, 2), (3, 4)):
-    with tempfile.TemporaryDirectory() as folder:
-        cases.append(write(pathlib.Path(folder), stage, ranks))
-OUT.write_text(json.dumps(cases, indent=1) + "\n")
+if len(sys.argv) > 1:
+    rank_main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+else:
+    cases = []
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as root:
+            cases.append(write(pathlib.Path(root), *case))
+    OUT.write_text(json.dumps(cases, indent=1) + "\n")

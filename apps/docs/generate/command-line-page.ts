@@ -13,6 +13,7 @@ const COMMANDS = [
   ['top'],
   ['export'],
   ['estimate-memory'],
+  ['config'],
 ] as const;
 
 /** Makes the page with what each command prints for `--help`. */

@@ -140,6 +140,8 @@ describe('the file of accelerate config', () => {
     ['distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: NO_SHARD', 'ddp'],
     ['distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3', 'zero-3'],
     ['distributed_type: DEEPSPEED', 'zero-2'],
+    // What accelerate wrote before 0.20: an empty section for each.
+    ['distributed_type: DEEPSPEED\nfsdp_config: {}', 'zero-2'],
   ])('with %j is the strategy %s', async (text, name) => {
     const { strategy } = await accelerate.readConfig(await fileOf(`${head}${text}\n`));
     expect(strategy?.name).toBe(name);
@@ -164,6 +166,11 @@ describe('the file of accelerate config', () => {
       'distributed_type: MEGATRON_LM\nmegatron_lm_config:\n  megatron_lm_tp_degree: 2',
       'megatron_lm_config',
       'Use dist.tensorParallel',
+    ],
+    [
+      'distributed_type: FSDP\ndeepspeed_config:\n  zero_stage: 2',
+      'deepspeed_config beside distributed_type FSDP',
+      'Write distributed_type: DEEPSPEED, or remove deepspeed_config',
     ],
     ['distributed_type: [', 'default_config.yaml', 'Correct the file'],
   ])('with %j is refused with the path of the key', async (text, key, todo) => {

@@ -60,7 +60,11 @@ describe('the files of configurations', () => {
     ['', 'nothing'],
     ['[1, 2]', 'no object'],
     ['{ "train_batch_size": 1, ', 'ds_config.json'],
-    ['{ "train_batch_size": 1, "train_batch_size": 2 }', 'unique'],
+    ['{ "train_batch_size": 1, "train_batch_size": 2 }', 'a key that stands twice, at line 1'],
+    [
+      '{ "optimizer": {',
+      'no JSON: a comma, a quote, or the end of a list or section is missing at line 1',
+    ],
   ])('refuses %s', async (text, message) => {
     expect(await messageOf(await fileOf(text))).toContain(message);
   });
@@ -104,16 +108,18 @@ describe('the keys of a configuration', () => {
       'zero_optimization.offload_param.nvme_path',
     ],
     [
-      { flops_profiler: { enabled: true } },
-      'flops_profiler of the configuration: its profiler is not there yet',
+      { flops_profiler: { module_depth: -2 } },
+      'flops_profiler.module_depth of the configuration: -2',
     ],
-    [{ comms_logger: { enabled: true } }, 'comms_logger'],
+    [{ flops_profiler: { profile_steps: 3 } }, 'Write flops_profiler.profile_step'],
+    [{ comms_logger: { enabled: true, prof_ops: ['all_redcue'] } }, 'Write all_reduce'],
     [
       { elasticity: { num_gpus_per_node: 8 } },
       'elasticity.num_gpus_per_node of the configuration: numbers of whole nodes',
     ],
     [{ elasticity: { enabled: true } }, 'train_micro_batch_size_per_gpu beside elasticity'],
-    [{ tensorboard: { enabled: true } }, 'tensorboard'],
+    [{ wandb: { enabled: true } }, 'Write "tensorboard" or "csv_monitor" in its place'],
+    [{ tensorboard: { job_name: 3 } }, 'tensorboard.job_name of the configuration: 3'],
     [{ data_efficiency: { enabled: true } }, 'data_efficiency'],
     [{ sparse_gradients: true }, 'sparse_gradients'],
     [{ gradient_allreduce_op: 'sum' }, 'Multiply the loss by the number of ranks'],
@@ -198,12 +204,12 @@ describe('the keys of a configuration', () => {
       context,
       config: {
         ...batch,
-        wall_clock_breakdown: true,
+        memory_breakdown: true,
         zero_optimization: { stage: 3, overlap_comm: true },
       },
     });
     expect(log.mock.calls).toEqual([
-      ['without effect here: wall_clock_breakdown, zero_optimization.overlap_comm'],
+      ['without effect here: memory_breakdown, zero_optimization.overlap_comm'],
     ]);
   });
 });
@@ -331,7 +337,9 @@ steps_per_print dump_state disable_python_gc disable_allgather communication_dat
 seq_parallel_communication_data_type prescale_gradients gradient_predivide_factor gradient_allreduce_op
 sparse_gradients gradient_clipping optimizer.type optimizer.params optimizer.legacy_fusion scheduler.type
 scheduler.params torch_autocast.enabled torch_autocast.dtype torch_autocast.lower_precision_safe_modules
-zero_allow_untested_optimizer zero_force_ds_cpu_optimizer flops_profiler wall_clock_breakdown memory_breakdown
+zero_allow_untested_optimizer zero_force_ds_cpu_optimizer flops_profiler.enabled flops_profiler.recompute_fwd_factor
+flops_profiler.profile_step flops_profiler.module_depth flops_profiler.top_modules flops_profiler.detailed
+flops_profiler.output_file wall_clock_breakdown memory_breakdown
 autotuning use_data_before_expert_parallelism hybrid_engine pipeline.stages pipeline.partition
 pipeline.seed_layers pipeline.activation_checkpoint_interval pipeline.pipe_partitioned
 pipeline.grad_partitioned data_efficiency checkpoint.tag_validation checkpoint.load_universal
@@ -344,7 +352,9 @@ elasticity.ignore_non_elastic_batch_info elasticity.num_gpus_per_node elasticity
 activation_checkpointing.partition_activations activation_checkpointing.number_checkpoints
 activation_checkpointing.contiguous_memory_optimization
 activation_checkpointing.synchronize_checkpoint_boundary activation_checkpointing.profile
-activation_checkpointing.cpu_checkpointing comms_logger tensorboard wandb csv_monitor comet amp
+activation_checkpointing.cpu_checkpointing comms_logger.enabled comms_logger.verbose comms_logger.prof_all
+comms_logger.prof_ops comms_logger.debug wandb comet amp tensorboard.enabled
+tensorboard.output_path tensorboard.job_name csv_monitor.enabled csv_monitor.output_path csv_monitor.job_name
 compression_training eigenvalue progressive_layer_drop sparse_attention nebula curriculum_learning
 zero_optimization.zeropp_loco_param zero_optimization.mics_shard_size
 zero_optimization.mics_hierarchical_params_gather

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import {
   type DeepSpeedTask,
+  offloadings,
   type Outcome,
   outcomes,
   precisions,
@@ -28,7 +29,10 @@ async function run(data: DeepSpeedTask): Promise<void> {
 }
 
 beforeAll(async () => {
-  await run({ axes: [{ name: 'dp', size: 2 }], parts: ['compare', 'offload', 'oneBit'] });
+  await run({
+    axes: [{ name: 'dp', size: 2 }],
+    parts: ['compare', 'offload', 'measured', 'logged', 'oneBit'],
+  });
   const axes = [
     { name: 'pp', size: 2 },
     { name: 'dp', size: 1 },
@@ -56,18 +60,29 @@ describe('the engine of initialize()', () => {
     });
   });
 
-  it.each(['states on the host', 'parameters on the host'])(
-    'trains with %s as with all on the device',
-    (name) => {
-      const ranks = found.get(name) ?? expect.fail(name);
-      for (const { engine, words, parameters, expected } of ranks) {
-        for (const [index, loss] of words.entries()) expect(engine[index]).toBeCloseTo(loss, 6);
-        for (const [index, value] of expected.entries()) {
-          expect(parameters[index]).toBeCloseTo(value, 6);
+  describe.each(offloadings)('at stage %i with %s on the host', (stage, offloads) => {
+    it.each(precisions)('trains in %s with the bits of the library’s own words', (precision) => {
+      expectSame(`${stage} ${precision} with ${offloads} on the host`);
+    });
+
+    it('trains with the losses of states on the device', () => {
+      const ranks = found.get(`${stage} f32 with ${offloads} on the host`) ?? expect.fail();
+      const device = found.get(`${stage} f32`) ?? expect.fail();
+      for (const [rank, { engine }] of ranks.entries()) {
+        for (const [index, loss] of engine.entries()) {
+          expect(loss).toBeCloseTo(device[rank]?.engine[index] ?? Number.NaN, 6);
         }
       }
-    },
-  );
+    });
+  });
+
+  it.each([0, 3])('trains with the same bits at stage %i if updates are measured', (stage) => {
+    expectSame(`measured at stage ${stage}`);
+  });
+
+  it.each([0, 3])('logs the calls of stage %i that the library’s own logger logs', (stage) => {
+    expectSame(`logged at stage ${stage}`);
+  });
 
   it('trains by 1-bit Adam with the bits of the library’s own words', () => {
     expectSame('OneBitAdam');

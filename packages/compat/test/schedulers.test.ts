@@ -62,6 +62,11 @@ describe('schedules of DeepSpeed', () => {
     ['CosineLR', {}, 'scheduler.type CosineLR: no schedule of DeepSpeed'],
     ['WarmupDecayLR', {}, 'scheduler.params.total_num_steps of WarmupDecayLR'],
     ['WarmupLR', { warmup_steps: 3 }, 'warmup_steps'],
+    [
+      'WarmupLR',
+      { warmup_steps: 3 },
+      'scheduler.params.warmup_steps of WarmupLR: no such parameter. Write warmup_num_steps',
+    ],
     ['WarmupLR', { warmup_num_steps: '3' }, 'scheduler.params.warmup_num_steps of WarmupLR'],
     ['WarmupLR', { warmup_type: 'square' }, 'scheduler.params.warmup_type of WarmupLR'],
     ['OneCycle', { cycle_min_lr: 1 }, 'scheduler.params.cycle_max_lr of OneCycle'],

@@ -148,7 +148,7 @@ export interface RankState {
   /** What makes the node of a tensor of data, if the program is compared with another one. */
   makeLeaf?: (shape: Shape, dtype: DType, value: HostValue) => Node;
   /** What makes the plan of a strategy for a model, if the program is compared with another one. */
-  makePlan?: (model: ModelSpec, strategy: Strategy) => Plan;
+  makePlan?: (make: () => Plan, model: ModelSpec, strategy: Strategy) => Plan;
   /** The number of ranks that this one stands for, if the program is compared with that of these ranks. */
   standsFor?: number;
   /** The performance.now() time at which the device ended the work that was recorded last. */

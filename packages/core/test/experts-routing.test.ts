@@ -180,6 +180,22 @@ describe('balance losses', () => {
     expect(await limited.item()).toBeCloseTo(1.03342, 5);
   });
 
+  it('and biases count a second choice that was left out at random nowhere', async () => {
+    const logits = Array.from({ length: 32 }, () => [8, 0, -1, -2]);
+    const routing = route(nn.gshardGate(), logits);
+    const experts = Array.from(await routing.experts.data(), Number);
+    // The second choice has next to no weight, so that it is left out.
+    expect(experts.filter((expert) => expert === 4)).toHaveLength(32);
+    const [share] = (await routing.shares.data()).slice(0, 1);
+    const loss = await nn.balanceLoss(routing, 'megatron', { k: 2 }).item();
+    expect(loss).toBeCloseTo((4 / 2) * Number(share), 5);
+    const layer = new nn.MixtureOfExperts(4, 6, 4, { gate: nn.gshardGate(), bias: { rate: 0.5 } });
+    layer.forward(tensor(logits));
+    nn.updateExpertBias(layer, []);
+    const bias = Array.from((await layer.expertBias?.data()) ?? [], Number);
+    expect(bias.reduce((sum, each) => sum + Math.abs(each), 0)).toBeGreaterThan(0);
+  });
+
   it('of several sequences are the mean of those of each', async () => {
     const routing = route(nn.topKGate({ k: 2 }), [...a, ...c]);
     const both = await nn.balanceLoss(routing, 'megatron', { k: 2, sequences: 2 }).item();

@@ -85,6 +85,13 @@ describe("a model's profile", () => {
       [6, 3, 4, 4],
     ],
     [
+      'a convolution along a line',
+      1440,
+      (x: Tensor, w: Tensor) => nn.functional.conv1d(x, w, null, { padding: 1 }),
+      [2, 3, 6],
+      [6, 3, 4],
+    ],
+    [
       'attention',
       134_217_728,
       (q: Tensor, k: Tensor) => nn.functional.scaledDotProductAttention(q, k, k),
@@ -113,6 +120,45 @@ describe("a model's profile", () => {
     const args = [random(1, 2, 4, 4)] as const;
     expect((await getModelProfile(pool, { args, convention: 'pytorch' })).flops).toBe(0);
     expect((await getModelProfile(pool, { args })).flops).toBe(32);
+  });
+
+  test.each([
+    ['maxPool2d', (x: Tensor) => nn.functional.maxPool2d(x, 2)],
+    ['maxPool2d with padding', (x: Tensor) => nn.functional.maxPool2d(x, 3, { padding: 1 })],
+    ['maxPool1d', (x: Tensor) => nn.functional.maxPool1d(x.flatten(2), 2)],
+    ['avgPool1d', (x: Tensor) => nn.functional.avgPool1d(x.flatten(2), 2)],
+    ['adaptiveAvgPool1d', (x: Tensor) => nn.functional.adaptiveAvgPool1d(x.flatten(2), 3)],
+    ['adaptiveAvgPool2d', (x: Tensor) => nn.functional.adaptiveAvgPool2d(x, [2, 3])],
+  ] as const)('counts each element of the input of %s', async (_, pool) => {
+    const args = [random(3, 2, 4, 6)] as const;
+    expect((await getModelProfile(new Of(pool), { args })).flops).toBe(144);
+    const after = new Of((x: Tensor) => pool(x).mul(2));
+    const more = (await getModelProfile(after, { args })).flops;
+    expect(more).toBe(144 + pool(args[0]).numel);
+    expect((await getModelProfile(new Of(pool), { args, convention: 'pytorch' })).flops).toBe(0);
+  });
+
+  test('of generate() counts all passes that it makes', async () => {
+    class Generator extends nn.Module {
+      readonly next = new nn.Linear(4, 4, { bias: false });
+      async generate(x: Tensor, tokens: number): Promise<Tensor> {
+        let last = x;
+        for (let index = 0; index < tokens; index++) {
+          last = this.next.forward(last);
+          await last.realize();
+        }
+        return last;
+      }
+    }
+    const model = new Generator();
+    const found = await getModelProfile(model, { args: [ones([1, 4]), 5], mode: 'generate' });
+    expect(found).toMatchObject({ flops: 5 * 32, macs: 5 * 16, forwardMs: undefined });
+    const [, layer] = found.modules;
+    expect(layer).toMatchObject({ path: 'next', calls: 5, work: { forward: { flops: 5 * 32 } } });
+    // @ts-expect-error no forward()
+    await expect(getModelProfile(model, { args: [ones([1, 4]), 5] })).rejects.toThrow(
+      /the model has no forward\(\)/,
+    );
   });
 
   test('leaves out modules that are ignored, with what they call', async () => {

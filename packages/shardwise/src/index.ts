@@ -12,6 +12,7 @@ export type { UtilizationOptions } from './rank/utilization.ts';
 export type { PaperModel, Peak, PeakDevice, Throughput } from './rank/peaks.ts';
 export type { RankContext } from './rank/rank-context.ts';
 export type { MetricSink, StepFigures } from './sinks/metric-sink.ts';
+export { SummaryWriter, type SummaryWriterOptions } from './sinks/summary-writer.ts';
 export type { StepMetrics } from './rank/step-metrics.ts';
 export type { Fact } from './run-state/run-message.ts';
 export * from './groups/moved/everywhere.ts';

@@ -163,7 +163,7 @@ describe('the doctor', () => {
     [
       'limits',
       'yellow',
-      /address space 4294967296/,
+      /address space 4\.0+ GiB, locked memory unknown/,
       /ulimit -v unlimited/,
       {
         files: { '/proc/self/limits': 'Max address space         4294967296   4294967296   bytes' },

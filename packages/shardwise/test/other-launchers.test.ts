@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { withOwnNames } from '../src/cli/other-launchers.ts';
+import {
+  granted,
+  joint,
+  ownNames,
+  refused,
+  refusedFamilies,
+  synonyms,
+} from '../src/cli/other-options.ts';
+import golden from './golden/launchers.json' with { type: 'json' };
 
 /** The words after `shardwise run`. */
 function own(words: string): string {
@@ -29,6 +38,7 @@ describe('options of other launchers', () => {
     ['--standalone --nnodes=1 --nproc_per_node 2 train.ts', '--nnodes=1 --nproc 2 train.ts'],
     ['--rdzv_backend c10d --nnodes 2 --rdzv_endpoint a train.ts', '--nnodes 2 --rdzv a train.ts'],
     ['--num_nodes 1 --num_gpus 8 train.ts', '--nnodes 1 --nproc 8 train.ts'],
+    ['--config_file a.yaml --num_gpus 2 train.ts', '--config-file a.yaml --nproc 2 train.ts'],
     ['--plain -n 2 --num_gpus 3 train.ts', '--plain -n 2 --nproc 3 train.ts'],
     ['-n2 --no-report --num_gpus 3 train.ts', '-n2 --no-report --nproc 3 train.ts'],
   ])('%s are %s', (given, expected) => {
@@ -62,6 +72,8 @@ describe('a hostfile', () => {
     ['two', '', '--nnodes 3 --nproc 2 --node-rank 1 --rdzv one'],
     ['two', '--master_port 7 ', '--nnodes 3 --nproc 2 --node-rank 1 --rdzv one:7'],
     ['three', '--include two@three:1,3 ', '--nnodes 2 --nproc 2 --node-rank 1 --rdzv two'],
+    ['two', '--num_nodes 2 ', '--nnodes 2 --nproc 2 --node-rank 1 --rdzv one'],
+    ['three', '-i two@three:1,3 ', '--nnodes 2 --nproc 2 --node-rank 1 --rdzv two'],
     ['three', '--exclude two@one:0 ', '--nnodes 2 --nproc 4 --node-rank 1 --rdzv one'],
     ['two', '--include two:1 ', '--nproc 1'],
   ])('says on %s with "%s" what this host starts', (host, more, expected) => {
@@ -87,6 +99,7 @@ describe('a hostfile', () => {
     ['--hostfile hosts --exclude one@two@three', text, /it leaves no host/],
     ['--hostfile hosts --include one --exclude two', text, /give one of the two/],
     ['--hostfile hosts --node-rank 3', text, /3 hosts, which count from 0/],
+    ['--hostfile hosts --num_nodes 4', text, /--hostfile has 3/],
     ['--include one:0', text, /it needs --hostfile/],
   ])('is refused with %s where it holds %j', (words, file, message) => {
     expect(() => ownOn('one', `${words} train.ts`, file)).toThrow(message);
@@ -111,6 +124,43 @@ describe('options that mean something else here', () => {
     ['--num_processes many train.ts', /which have equally many/],
   ])('are refused with the reason: %s', (words, message) => {
     expect(() => own(words)).toThrow(message);
+  });
+
+  const { torchrun, accelerate, deepspeed } = golden;
+
+  it.each([
+    ['torchrun', torchrun],
+    ['accelerate launch', accelerate],
+    ['deepspeed', deepspeed],
+  ])('are in one table for each option of %s', (_, options) => {
+    const tables = (option: string): number => {
+      const name = option.replaceAll('_', '-');
+      const isIn = [
+        Object.hasOwn(synonyms, name),
+        Object.hasOwn(joint, name),
+        granted.has(name) || name === '--standalone',
+        ownNames.has(name),
+        Object.hasOwn(refused, name),
+        refusedFamilies.some(([prefix]) => name.startsWith(prefix)),
+      ];
+      return isIn.filter(Boolean).length;
+    };
+    expect(options.length).toBeGreaterThan(20);
+    expect(options.filter((option) => tables(option) !== 1)).toEqual([]);
+  });
+
+  it('are all refused without their values, which may be secrets', () => {
+    const all = [...torchrun, ...accelerate, ...deepspeed].filter((option) => {
+      const name = option.replaceAll('_', '-');
+      return (
+        Object.hasOwn(refused, name) || refusedFamilies.some(([prefix]) => name.startsWith(prefix))
+      );
+    });
+    for (const option of all) {
+      const run = (): string => own(`${option}=k3y train.ts`);
+      expect(run).toThrow(option);
+      expect(run).not.toThrow('k3y');
+    }
   });
 
   it('belong to the script after it', () => {

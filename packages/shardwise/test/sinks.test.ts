@@ -8,6 +8,8 @@ import { initialRunState, reduceRun, type RunState } from '../src/run-state/run-
 import { loadSinks } from '../src/sinks/load-sinks.ts';
 import type { MetricSink, StepFigures } from '../src/sinks/metric-sink.ts';
 import { prometheusText } from '../src/sinks/prometheus-text.ts';
+import { ones } from '../src/index.ts';
+import { SummaryWriter } from '../src/sinks/summary-writer.ts';
 import { SinkQueue } from '../src/sinks/sink-queue.ts';
 import {
   crc32c,
@@ -52,6 +54,41 @@ describe('event files of TensorBoard', () => {
   it('number steps from 128 in several bytes, and leave out step 0', () => {
     expect(hex(scalarEvent(0, 300, {}))).toBe(`09${'00'.repeat(8)}10ac022a00`);
     expect(hex(scalarEvent(0, 0, {}))).toBe(`09${'00'.repeat(8)}2a00`);
+  });
+});
+
+describe('a SummaryWriter', () => {
+  let logDir = '';
+  beforeEach(async () => {
+    logDir = join(await mkdtemp(join(tmpdir(), 'writer-')), 'runs', 'first');
+  });
+
+  it('makes the folder and one event file, with the first scalar', async () => {
+    const writer = new SummaryWriter({ logDir });
+    await writer.addScalar('Train/loss', 0.5, 7);
+    await writer.addScalar('Train/loss', Number.NaN, 8);
+    const [name = '', ...others] = await readdir(logDir);
+    expect(others).toEqual([]);
+    const event = hex(await readFile(join(logDir, name))).slice(2 * 40);
+    // The times of the events differ.
+    expect(event.replaceAll(/09[0-9a-f]{16}(?=10)/g, 'time ')).toContain(
+      `time 10072a130a110a0a${hex(bytes('Train/loss'))}150000003f`,
+    );
+    expect(event.split(hex(bytes('Train/loss')))).toHaveLength(3);
+  });
+
+  it('has a file of its own beside that of another writer', async () => {
+    for (const writer of [new SummaryWriter({ logDir }), new SummaryWriter({ logDir })]) {
+      await writer.addScalar('loss', 1, 0);
+    }
+    expect(await readdir(logDir)).toHaveLength(2);
+  });
+
+  it('refuses a tensor in the place of its number', async () => {
+    const writer = new SummaryWriter({ logDir });
+    // @ts-expect-error: a tensor is no number.
+    const asked = writer.addScalar('loss', ones([]), 1);
+    await expect(asked).rejects.toThrow(/await loss\.item\(\)/);
   });
 });
 

@@ -1,13 +1,16 @@
 import { expect, it } from 'vitest';
 import { expectNothingFound, seedsFrom } from './verify-programs.ts';
 
-it.each([
-  [2, 12, 24],
-  [4, 60, 70],
-])(
-  'on %d ranks, finds nothing in the right programs from %d to %d',
-  async (ranks, first, end) => {
-    await expectNothingFound(ranks, seedsFrom(first, end));
+const groups: readonly (readonly [ranks: number, seeds: readonly number[]])[] = [
+  [2, seedsFrom(12, 24)],
+  // The last one accumulates two passes of a pipeline that averages gradients over the ranks of experts.
+  [4, [...seedsFrom(60, 70), 363]],
+];
+
+it.each(groups)(
+  'on %d ranks, finds nothing in the right programs of the seeds %j',
+  async (ranks, seeds) => {
+    await expectNothingFound(ranks, seeds);
     expect.hasAssertions();
   },
   600_000,

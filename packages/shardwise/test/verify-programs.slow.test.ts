@@ -1,11 +1,18 @@
 import { expect, it } from 'vitest';
 import { expectNothingFound, seedsFrom } from './verify-programs.ts';
 
-it.each([
-  [2, [2, 3, 4, 7, 8, 9, ...seedsFrom(24, 60)]],
-  [4, seedsFrom(70, 100)],
-])(
-  'on %d ranks, finds nothing in the right programs of the other seeds',
+// A world has room for the meshes of some 20 programs on a grid.
+const others = seedsFrom(0, 15).map((index) => 100 + 20 * index);
+
+const groups: readonly (readonly [ranks: number, seeds: readonly number[]])[] = [
+  [2, [4, 5, 6, 9, 10, 11, ...seedsFrom(24, 60)]],
+  [4, seedsFrom(70, 85)],
+  [4, seedsFrom(85, 100)],
+  ...others.map((first) => [first < 260 ? 2 : 4, seedsFrom(first, first + 20)] as const),
+];
+
+it.each(groups)(
+  'on %d ranks, finds nothing in the right programs of the seeds %j',
   async (ranks, seeds) => {
     await expectNothingFound(ranks, seeds);
     expect.hasAssertions();

@@ -18,3 +18,8 @@ export async function expectNothingFound(ranks: number, seeds: readonly number[]
 export function seedsFrom(first: number, end: number): readonly number[] {
   return Array.from({ length: end - first }, (_, index) => first + index);
 }
+
+/** The number of ranks on which the program of a seed below 100 is verified. */
+export function ranksOf(seed: number): 2 | 4 {
+  return seed < 60 ? 2 : 4;
+}

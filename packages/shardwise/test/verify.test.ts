@@ -65,6 +65,30 @@ const expected = {
     finding: { kind: 'parameter', step: 2, module: 'up', tensor: 'up.weight', ranks: [1] },
     hint: 'still the value of the step before',
   },
+  'a stage that computes a microbatch with another activation': {
+    finding: { kind: 'output', step: 1, module: 'middle', moduleClass: 'Linear', ranks: [1] },
+    hint: '1.010 times the right value',
+  },
+  'experts that answer to the tokens of other ranks': {
+    finding: { kind: 'output', step: 1, module: 'experts', ranks: [0, 1] },
+    hint: '',
+  },
+  'experts that drop fewer tokens on several ranks': {
+    finding: { kind: 'output', step: 1, module: 'experts', moduleClass: 'MixtureOfExperts' },
+    hint: '',
+  },
+  'gradients of experts that are not divided by the ranks': {
+    finding: { kind: 'gradient', step: 1, tensor: 'experts.experts.up', ranks: [0, 1] },
+    hint: '2 times as large',
+  },
+  'a learning rate that is a thousandth larger on one rank in step 12': {
+    finding: { kind: 'parameter', step: 12, ranks: [1] },
+    hint: '',
+  },
+  'a weight that a rank moves by a millionth in step 12': {
+    finding: { kind: 'parameter', step: 12, tensor: 'down.weight', ranks: [1] },
+    hint: '',
+  },
 } as const;
 
 describe('verify', () => {

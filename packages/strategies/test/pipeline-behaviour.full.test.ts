@@ -72,6 +72,18 @@ describe('a pipeline of two ranks', () => {
     for (const { buffers } of ranks) expectClose(buffers.piped, buffers.alone);
   });
 
+  it('a pipeline of two ranks has outputs that a hook retains on the rank of their stage alone', () => {
+    expect(ranks.map(({ retained }) => Object.keys(retained.piped))).toEqual([
+      ['blocks.0', 'blocks.1'],
+      ['blocks.2', 'blocks.3'],
+    ]);
+    for (const { retained } of ranks) {
+      for (const [path, found] of Object.entries(retained.piped)) {
+        expectClose(found, retained.alone[path] ?? []);
+      }
+    }
+  });
+
   it('moves running statistics once, by those of all rows that came to a norm, where these are deferred', () => {
     for (const { deferred } of ranks) expectClose(deferred.piped, deferred.expected);
   });

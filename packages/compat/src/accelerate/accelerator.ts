@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import {
   allGather,
   allReduce,
@@ -34,6 +35,7 @@ import {
   type LoaderProgress,
   PreparedLoader,
 } from './sharded-loader.ts';
+import { type TrackedValues, type Tracker, type TrackerChoice, Trackers } from './trackers.ts';
 
 type Precision = 'no' | 'fp16' | 'bf16';
 
@@ -53,6 +55,10 @@ export interface AcceleratorOptions {
   readonly evenBatches?: boolean;
   /** Whether a prepared schedule advances with the updates alone. Default: true. */
   readonly stepSchedulerWithOptimizer?: boolean;
+  /** Where `log` writes. Default: nowhere. */
+  readonly logWith?: TrackerChoice | readonly TrackerChoice[];
+  /** The folder of trackers. Default: the current one. */
+  readonly projectDir?: string;
 }
 
 const rules: OptionRules<AcceleratorOptions> = {
@@ -63,6 +69,16 @@ const rules: OptionRules<AcceleratorOptions> = {
   splitBatches: option.flag,
   evenBatches: option.flag,
   stepSchedulerWithOptimizer: option.flag,
+  logWith: option.checkedLater(),
+  projectDir: option.text,
+};
+
+const projectRules: OptionRules<{
+  projectName: string;
+  config?: Readonly<Record<string, checkpoints.JsonValue>>;
+}> = {
+  projectName: option.required(option.nonEmptyText),
+  config: option.object('settings by name'),
 };
 
 /** What `prepare` takes. */
@@ -128,9 +144,10 @@ type PreparedPlace = Pick<PreparedLoader<ArrayTree>, 'state' | 'load'>;
 
 /** Hugging Face's Accelerator, in camelCase: a training loop for any number of ranks. */
 export class Accelerator {
-  readonly #options: Required<Omit<AcceleratorOptions, 'strategy' | 'context'>>;
+  readonly #options: Required<Omit<AcceleratorOptions, 'strategy' | 'context' | 'logWith'>>;
   readonly #context: AcceleratorOptions['context'];
   readonly #strategy: ReturnType<typeof dist.ddp>;
+  readonly #trackers: Trackers;
   readonly #scaler: optim.DynamicLossScaler | null;
   readonly #progress: LoaderProgress = { isLast: false, remainder: 0 };
   readonly #models: PreparedModule[] = [];
@@ -150,7 +167,10 @@ export class Accelerator {
       splitBatches: options.splitBatches ?? false,
       evenBatches: options.evenBatches ?? true,
       stepSchedulerWithOptimizer: options.stepSchedulerWithOptimizer ?? true,
+      projectDir: options.projectDir ?? '.',
     };
+    const { logWith = [] } = options;
+    this.#trackers = new Trackers([logWith].flat(), context.rank === 0);
     if (strategy !== undefined && mixedPrecision !== 'no') {
       throw new ConfigError({
         asked: `mixedPrecision ${mixedPrecision} beside a strategy`,
@@ -356,6 +376,34 @@ export class Accelerator {
   /** Prints on rank 0. */
   print(...values: readonly unknown[]): void {
     if (this.isMainProcess) console.log(...values);
+  }
+
+  /** Starts the trackers of logWith for a project, whose files are in the folder of this name in projectDir. */
+  async initTrackers(
+    projectName: string,
+    config: Readonly<Record<string, checkpoints.JsonValue>> = {},
+  ): Promise<void> {
+    checkOptions('initTrackers()', { projectName, config }, projectRules);
+    const directory = join(this.#options.projectDir, projectName);
+    await this.#trackers.start({ name: projectName, config, directory });
+  }
+
+  /**
+   * Gives figures to the trackers. Rank 0 writes. Default of `step`: the number of calls before. Throws TensorStateError before
+   * initTrackers, and ConfigError for values that are no numbers.
+   */
+  async log(values: TrackedValues, { step }: { readonly step?: number } = {}): Promise<void> {
+    await this.#trackers.log(values, step);
+  }
+
+  /** The tracker of this name, for what log() does not do. Only that of rank 0 is started. Throws ConfigError. */
+  getTracker(name: string): Tracker {
+    return this.#trackers.get(name);
+  }
+
+  /** Ends the trackers. */
+  async endTraining(): Promise<void> {
+    await this.#trackers.finish();
   }
 
   /** Waits for all ranks. */

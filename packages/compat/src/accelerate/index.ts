@@ -12,3 +12,4 @@ export {
   type Scheduler,
 } from './prepared.ts';
 export { type LoaderOptions, PreparedLoader } from './sharded-loader.ts';
+export type { TrackedProject, TrackedValues, Tracker, TrackerChoice } from './trackers.ts';

@@ -1,6 +1,13 @@
 import { ConfigError, dist } from 'shardwise';
 import { z } from 'zod';
-import { checkKeys, type KeyTable, refused, refusedSection } from '../config/key-table.ts';
+import {
+  checkKeys,
+  isValues,
+  type KeyTable,
+  refused,
+  refusedSection,
+  type Values,
+} from '../config/key-table.ts';
 import { readConfigFile } from '../config/read-file.ts';
 import type { AcceleratorOptions } from './accelerator.ts';
 
@@ -118,7 +125,7 @@ const fileSchema = z.object({
     .optional(),
   deepspeed_config: z
     .object({
-      zero_stage: z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)]).default(2),
+      zero_stage: z.literal([0, 1, 2, 3]).default(2),
       gradient_accumulation_steps: z.int().positive().optional(),
     })
     .optional(),
@@ -147,6 +154,7 @@ export async function readConfig(path: string): Promise<Omit<AcceleratorOptions,
   }
   const { distributed_type: type, mixed_precision: precision } = result.data;
   const { fsdp_config: sharding, deepspeed_config: zero } = result.data;
+  requireOwnSection(path, type, values);
   const steps = result.data.gradient_accumulation_steps ?? zero?.gradient_accumulation_steps;
   const accumulation = steps === undefined ? {} : { gradientAccumulationSteps: steps };
   if (type !== 'FSDP' && type !== 'DEEPSPEED') {
@@ -175,4 +183,23 @@ export async function readConfig(path: string): Promise<Omit<AcceleratorOptions,
   const stage = zero?.zero_stage ?? 2;
   const strategy = stage === 0 ? dist.ddp(policy) : dist.zero({ stage, ...policy });
   return { ...accumulation, strategy };
+}
+
+/** Throws ConfigError for a section of another type, which would do nothing. `accelerate config` leaves empty ones. */
+function requireOwnSection(path: string, type: string, values: Values): void {
+  for (const [section, owner] of [
+    ['fsdp_config', 'FSDP'],
+    ['deepspeed_config', 'DEEPSPEED'],
+  ] as const) {
+    const value = values[section];
+    if (type === owner || !isValues(value) || Object.keys(value).length === 0) continue;
+    throw new ConfigError(
+      {
+        asked: `${section} beside distributed_type ${type} of ${path}`,
+        found: `settings that only distributed_type ${owner} reads`,
+        todo: `Write distributed_type: ${owner}, or remove ${section}`,
+      },
+      { path: section, other: 'distributed_type' },
+    );
+  }
 }

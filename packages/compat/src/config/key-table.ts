@@ -14,6 +14,9 @@ export type KeyUse =
 /** All keys of a configuration, or of a section of it. */
 export type KeyTable = Readonly<Record<string, KeyUse>>;
 
+/** The most keys that a message lists. */
+const LISTED = 20;
+
 /** Plain data, as JSON and YAML have it. */
 export type Values = Readonly<Record<string, unknown>>;
 
@@ -92,12 +95,18 @@ function unknownKey(
   const own = nearestName(key, Object.keys(table));
   const section = names.slice(0, -1).join('.');
   const place = section === '' ? 'no such key' : `no such key in ${section}`;
+  const near = own === undefined ? undefined : `rite ${[...names.slice(0, -1), own].join('.')}`;
+  const listed =
+    Object.keys(table).length > LISTED
+      ? ''
+      : `. The keys there are ${Object.keys(table).join(', ')}`;
   const todo =
     elsewhere.length > 0
-      ? `Move it: it is ${elsewhere.slice(0, 3).join(', or ')}`
-      : own === undefined
-        ? `Remove it. The keys there are ${Object.keys(table).join(', ')}`
-        : `Write ${[...names.slice(0, -1), own].join('.')}, or remove it`;
+      ? // A whole section may be in the wrong place, and a key of a section may be misspelt.
+        `Move it: it is ${elsewhere.slice(0, 3).join(', or ')}${section === '' || near === undefined ? '' : `. Or w${near}`}`
+      : near === undefined
+        ? `Remove it${listed}`
+        : `W${near}, or remove it`;
   return new ConfigError(
     { asked: `${path} of ${from}`, found: place, todo },
     { path, nearest: own },

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from 'shardwise';
-import { parseDocument } from 'yaml';
+import { parseDocument, type YAMLParseError } from 'yaml';
 import { isValues, type Values } from './key-table.ts';
 
 /** The longest text of a configuration that is read. */
@@ -45,9 +45,8 @@ function parseConfig(asked: string, text: string): Values {
   const document = parseDocument(plain, { uniqueKeys: true, prettyErrors: true });
   const [error] = document.errors;
   if (error !== undefined) {
-    const [first = error.message] = error.message.split('\n');
     throw new ConfigError(
-      { asked, found: first, todo: 'Correct the file there' },
+      { asked, found: describeProblem(error, json), todo: 'Correct the file there' },
       {},
       { cause: error },
     );
@@ -57,4 +56,14 @@ function parseConfig(asked: string, text: string): Values {
   const found =
     value === null ? 'nothing' : `${JSON.stringify(value).slice(0, 60)}, which is no object`;
   throw new ConfigError({ asked, found, todo: 'Name a file with an object of settings' });
+}
+
+/** Says what is wrong and where. The parser speaks of YAML, which JSON is to it. */
+function describeProblem({ code, message, linePos }: YAMLParseError, json: boolean): string {
+  const [{ line, col } = { line: 1, col: 1 }] = linePos ?? [];
+  const place = `at line ${line}, column ${col}`;
+  if (code === 'DUPLICATE_KEY') return `a key that stands twice, ${place}`;
+  if (!json) return message.split('\n', 1).join('').replace(/:$/, '');
+  const isOpen = code === 'BAD_INDENT' || code === 'MISSING_CHAR';
+  return `no JSON: ${isOpen ? 'a comma, a quote, or the end of a list or section is missing' : 'something that is not expected'} ${place}`;
 }

@@ -1,27 +1,29 @@
 import { join } from 'node:path';
 import {
   checkOptions,
-  concat,
-  describeValue,
   type Module,
-  noGrad,
   option,
   type OptionRules,
-  Tensor,
+  type Tensor,
 } from '@shardwise/core/extend';
 import {
   CheckpointError,
   checkpoints,
   ConfigError,
-  DataError,
   type dist,
   optim,
+  type profiler,
   type RankContext,
   TensorStateError,
 } from 'shardwise';
 import { z } from 'zod';
 import type { Values } from '../config/key-table.ts';
+import { isDeepSpeedFolder } from '../zero/zero-folder.ts';
+import { readZeroCheckpoint } from '../zero/zero-checkpoint.ts';
 import type { BatchSizes } from './batch-sizes.ts';
+import { loadZero } from './load-zero.ts';
+import { Measurement, type PartTimes, timesLine } from './measurement.ts';
+import { figuresOf, type Monitor } from './monitor.ts';
 import type { EngineOptimizer } from './optimizers.ts';
 import { roundedStates } from './rounded-states.ts';
 import type { Settings } from './settings.ts';
@@ -50,6 +52,10 @@ export interface EngineParts<M extends Module, Inputs extends readonly unknown[]
   readonly gradientClipping: number;
   /** Whether the optimizer averages over the ranks itself. */
   readonly averages: boolean;
+  /** Where figures of updates are written, on rank 0. */
+  readonly monitors: readonly Monitor[];
+  /** Logs the calls of groups, if the section comms_logger is enabled. */
+  readonly commsLogger: profiler.CommsLogger | undefined;
   readonly context: EngineContext;
   /** Frees what initialize() opened. */
   readonly close: () => Promise<void>;
@@ -94,6 +100,22 @@ export interface LoadedCheckpoint {
   readonly clientState: checkpoints.JsonValue;
 }
 
+/** What of a checkpoint is loaded. */
+interface LoadedParts {
+  readonly strict: boolean;
+  readonly states: boolean;
+  readonly schedule: boolean;
+  /** Whether only the parameters are loaded. */
+  readonly alone: boolean;
+}
+
+/** How far the training of a checkpoint has come. */
+interface Progress {
+  readonly globalSteps: number;
+  readonly skippedSteps: number;
+  readonly globalSamples: number;
+}
+
 const progressSchema = z.object({
   deepspeed: z.object({
     microSteps: z.int().nonnegative(),
@@ -114,6 +136,11 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
   #stepApplied = false;
   #backwards = 0;
   #gradNorm: Tensor | null = null;
+  /** The losses of the passes of an update that monitors are told about. */
+  #losses: Tensor[] = [];
+  #measurement: Measurement | undefined;
+  /** A pass whose gradients step() computes, because an update is measured. */
+  #postponed: { readonly loss: Tensor; readonly differentiate: () => void } | undefined;
 
   constructor(parts: EngineParts<M, Inputs, Output>) {
     this.parts = parts;
@@ -191,6 +218,11 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
     return this.parts.scaler?.lossScale ?? 1;
   }
 
+  /** The logger of the section comms_logger, whose logSummary() is deepspeed.comm.log_summary(). Undefined without one. */
+  get commsLogger(): profiler.CommsLogger | undefined {
+    return this.parts.commsLogger;
+  }
+
   /** The learning rate of each group of the optimizer. */
   getLr(): readonly number[] {
     return this.#optimizer.paramGroups.map(({ lr }) => lr);
@@ -221,12 +253,19 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
 
   /** The model's forward pass. */
   forward(...inputs: Inputs): Output {
-    return this.#collected(() => this.parts.model.forward(...inputs));
+    const { model, settings, passes } = this.parts;
+    const trains = this.module.training && this.#backwards === this.#microSteps;
+    if (trains && this.#microSteps % passes === 0) {
+      this.#measurement = Measurement.of(this.module, settings, this.#globalSteps);
+    }
+    if (trains && this.isGradientAccumulationBoundary()) this.#measurement?.beginProfile();
+    return this.#collected(() => model.forward(...inputs));
   }
 
   /**
    * Computes gradients of the loss divided by the number of forward passes of an update, which it returns. Ranks reduce them
-   * in the last pass of an update; in stages 2 and 3 in each, which keeps only parts of them. Shape: [] -> [].
+   * in the last pass of an update; in stages 2 and 3 in each, which keeps only parts of them. Of an update that
+   * wall_clock_breakdown or flops_profiler measure, step() computes the gradients. Shape: [] -> [].
    */
   backward(loss: Tensor): Tensor {
     if (this.#backwards > this.#microSteps) {
@@ -236,10 +275,13 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
         todo: 'Call step() after each backward(); it updates after as many as gradient_accumulation_steps says',
       });
     }
-    const { passes } = this.parts;
+    const { passes, scaler, monitors } = this.parts;
     const share = passes === 1 ? loss : loss.div(passes);
-    const { scaler } = this.parts;
-    this.#collected(() => (scaler === undefined ? share : scaler.scale(share)).backward());
+    const differentiate = (): void =>
+      this.#collected(() => (scaler === undefined ? share : scaler.scale(share)).backward());
+    if (this.#measurement === undefined) differentiate();
+    else this.#postponed = { loss, differentiate };
+    if (monitors.length > 0) this.#losses.push(loss.retain());
     this.#backwards++;
     return share;
   }
@@ -258,12 +300,41 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
     }
     const isLast = this.isGradientAccumulationBoundary();
     this.#stepApplied = false;
-    if (isLast) await this.#update();
+    if (this.#postponed !== undefined) {
+      const { loss, differentiate } = this.#postponed;
+      this.#postponed = undefined;
+      await this.#measurement?.pass(loss, isLast, differentiate);
+    }
+    if (isLast) await this.#measuredUpdate();
     this.#microSteps++;
   }
 
+  async #measuredUpdate(): Promise<void> {
+    const { settings, context, monitors } = this.parts;
+    const prints = context.rank === 0;
+    const update = (): Promise<void> => this.#update();
+    const times = await this.#measurement?.update(update, prints);
+    if (times === undefined) await update();
+    this.#measurement = undefined;
+    const every = settings.steps_per_print;
+    if (prints && every !== null && every !== undefined && this.#globalSteps % every === 0) {
+      const rates = this.getLr().join(', ');
+      console.log(`step=${this.#globalSteps}, skipped=${this.#skippedSteps}, lr=[${rates}]`);
+    }
+    const shown = settings.wall_clock_breakdown ? times : undefined;
+    if (prints && shown !== undefined) console.log(timesLine(shown));
+    if (monitors.length > 0) await this.#tell(monitors, shown);
+  }
+
+  async #tell(monitors: readonly Monitor[], times: PartTimes | undefined): Promise<void> {
+    const losses = this.#losses.splice(0);
+    const scale = this.parts.settings.fp16.enabled ? this.lossScale : undefined;
+    const figures = await figuresOf(losses, this.getLr(), scale, times);
+    for (const monitor of monitors) await monitor(this.#globalSamples, figures);
+  }
+
   async #update(): Promise<void> {
-    const { scaler, scheduler, gradientClipping, batches, settings, context } = this.parts;
+    const { scaler, scheduler, gradientClipping, batches } = this.parts;
     const optimizer = this.#optimizer;
     if (gradientClipping > 0) {
       scaler?.unscale(optimizer);
@@ -277,11 +348,6 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
     this.#globalSamples += batches.train ?? 0;
     if (this.#stepApplied) scheduler?.step();
     else this.#skippedSteps++;
-    const every = settings.steps_per_print;
-    if (every === null || every === undefined || this.#globalSteps % every !== 0) return;
-    if (context.rank !== 0) return;
-    const rates = this.getLr().join(', ');
-    console.log(`step=${this.#globalSteps}, skipped=${this.#skippedSteps}, lr=[${rates}]`);
   }
 
   /**
@@ -321,8 +387,8 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
   }
 
   /**
-   * Loads what saveCheckpoint saved, on any number of ranks and with any stage. Throws CheckpointError if nothing is there,
-   * where DeepSpeed warns and goes on untrained.
+   * Loads what saveCheckpoint saved, or what DeepSpeed saved in stages 1 to 3, on any number of ranks and with any stage.
+   * Throws CheckpointError if nothing is there, where DeepSpeed warns and goes on untrained.
    */
   async loadCheckpoint(
     directory: string,
@@ -330,8 +396,30 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
   ): Promise<LoadedCheckpoint> {
     checkOptions('loadCheckpoint', options, loadRules);
     const { tag, loadModuleStrict: strict = true, loadModuleOnly: alone = false } = options;
-    const { loadOptimizerStates = true, loadLrSchedulerStates = true } = options;
-    const checkpoint = await checkpoints.load(tag === undefined ? directory : join(directory, tag));
+    const parts: LoadedParts = {
+      strict,
+      states: !alone && (options.loadOptimizerStates ?? true),
+      schedule: !alone && (options.loadLrSchedulerStates ?? true),
+      alone,
+    };
+    if (!(await isDeepSpeedFolder(directory, tag))) {
+      return this.#loadOwn(tag === undefined ? directory : join(directory, tag), parts);
+    }
+    const checkpoint = await readZeroCheckpoint(directory, tag);
+    const { optimizer, scheduler, scaler } = this.parts;
+    await loadZero(checkpoint, {
+      module: this.module,
+      strict,
+      optimizer: parts.states ? optimizer : undefined,
+      scheduler: parts.schedule ? scheduler : undefined,
+      scaler: alone ? undefined : scaler,
+    });
+    if (!alone) this.#continueFrom(checkpoint);
+    return { path: checkpoint.directory, clientState: checkpoint.clientState };
+  }
+
+  async #loadOwn(directory: string, parts: LoadedParts): Promise<LoadedCheckpoint> {
+    const checkpoint = await checkpoints.load(directory);
     const progress = progressSchema.safeParse(checkpoint.extra);
     if (!progress.success) {
       throw new CheckpointError(
@@ -345,26 +433,27 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
       );
     }
     const { optimizer, context } = this.parts;
-    await checkpoints.loadModel(checkpoint, this.module, { strict });
-    if (!alone && loadOptimizerStates && optimizer !== undefined) {
+    await checkpoints.loadModel(checkpoint, this.module, { strict: parts.strict });
+    if (parts.states && optimizer !== undefined) {
       await checkpoints.loadOptimizer(checkpoint, this.module, optimizer);
     }
-    if (!alone) {
-      await checkpoints.loadStates(checkpoint, this.#states(loadLrSchedulerStates), {
+    if (!parts.alone) {
+      await checkpoints.loadStates(checkpoint, this.#states(parts.schedule), {
         group: context.group,
-        strict: loadLrSchedulerStates,
+        strict: parts.schedule,
       });
+      this.#continueFrom(progress.data.deepspeed);
     }
-    const { deepspeed: counts, clientState } = progress.data;
-    if (!alone) {
-      // The checkpoint may have another number of passes of an update.
-      this.#microSteps = counts.globalSteps * this.parts.passes;
-      this.#backwards = this.#microSteps;
-      this.#globalSteps = counts.globalSteps;
-      this.#skippedSteps = counts.skippedSteps;
-      this.#globalSamples = counts.globalSamples;
-    }
-    return { path: checkpoint.directory, clientState };
+    return { path: checkpoint.directory, clientState: progress.data.clientState };
+  }
+
+  #continueFrom({ globalSteps, skippedSteps, globalSamples }: Progress): void {
+    // The checkpoint may have another number of passes of an update.
+    this.#microSteps = globalSteps * this.parts.passes;
+    this.#backwards = this.#microSteps;
+    this.#globalSteps = globalSteps;
+    this.#skippedSteps = skippedSteps;
+    this.#globalSamples = globalSamples;
   }
 
   /**
@@ -384,6 +473,7 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
 
   /** Frees what initialize() opened, and leaves the world if it joined it. The last call. */
   async destroy(): Promise<void> {
+    this.parts.commsLogger?.stop();
     await this.parts.close();
   }
 
@@ -421,86 +511,4 @@ export class DeepSpeedEngine<M extends Module, Inputs extends readonly unknown[]
       { path: key },
     );
   }
-}
-
-/**
- * An engine whose model is cut into stages. A batch passes through them in as many microbatches as
- * gradient_accumulation_steps says.
- */
-export class PipelineEngine<
-  M extends Module,
-  Inputs extends readonly unknown[],
-  Targets extends readonly unknown[],
-> extends DeepSpeedEngine<M, [...Inputs, ...Targets], Tensor> {
-  /**
-   * Takes as many microbatches as an update has, trains with them, and returns their mean loss. Each is the model's inputs
-   * and then the targets, with tensors that have rows. Shape: -> [].
-   */
-  async trainBatch(
-    batches: Iterator<[...Inputs, ...Targets]> | AsyncIterator<[...Inputs, ...Targets]>,
-  ): Promise<Tensor> {
-    this.train();
-    const loss = this.forward(...(await this.#batch(batches)));
-    this.backward(loss);
-    await this.step();
-    return loss;
-  }
-
-  /** The loss of as many microbatches as an update has, without gradients. Shape: -> []. */
-  async evalBatch(
-    batches: Iterator<[...Inputs, ...Targets]> | AsyncIterator<[...Inputs, ...Targets]>,
-  ): Promise<Tensor> {
-    this.eval();
-    const batch = await this.#batch(batches);
-    const loss = noGrad(() => this.forward(...batch));
-    this.train();
-    return loss;
-  }
-
-  async #batch(
-    batches: Iterator<[...Inputs, ...Targets]> | AsyncIterator<[...Inputs, ...Targets]>,
-  ): Promise<[...Inputs, ...Targets]> {
-    const count = this.gradientAccumulationSteps;
-    const rows: [...Inputs, ...Targets][] = [];
-    while (rows.length < count) {
-      const { done, value } = await batches.next();
-      if (done === true) {
-        throw new DataError(
-          {
-            asked: `a batch of ${count} microbatches`,
-            found: `an end of the data after ${rows.length}`,
-            todo: 'Begin the data again, or leave out a batch that is not complete',
-          },
-          { count, found: rows.length },
-        );
-      }
-      rows.push(value);
-    }
-    const [first] = rows;
-    if (first === undefined) throw new RangeError('no microbatches');
-    return rows.length === 1 ? first : joined(rows, first);
-  }
-}
-
-/** One batch of the rows of several. Shapes: each tensor [rows, ..] -> [rows of all, ..]. */
-function joined<Row extends readonly unknown[]>(rows: readonly Row[], first: Row): Row;
-function joined(
-  rows: readonly (readonly unknown[])[],
-  first: readonly unknown[],
-): readonly unknown[] {
-  return first.map((value, place) => {
-    const values = rows.map((row) => row[place]);
-    if (values.every((each) => each === undefined)) return value;
-    return concat(
-      values.map((each) => {
-        if (each instanceof Tensor && each.ndim > 0) return each;
-        throw new ConfigError({
-          asked: `microbatches whose element ${place} is ${describeValue(each)}`,
-          found: 'no tensor with rows',
-          todo: 'Give the inputs and targets of each microbatch as tensors',
-        });
-      }),
-      0,
-    );
-  });
 }

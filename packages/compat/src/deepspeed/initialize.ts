@@ -11,13 +11,13 @@ import { ConfigError, data, dist, init, type RankContext } from 'shardwise';
 import { isValues, type Values } from '../config/key-table.ts';
 import { readConfigFile } from '../config/read-file.ts';
 import { type BatchSizes, batchSizes } from './batch-sizes.ts';
+import { commsLoggerOf } from './comms.ts';
 import { elasticBatchOn } from './elasticity.ts';
 import {
   DeepSpeedEngine,
   type EngineContext,
   type EngineParts,
   type EngineScheduler,
-  PipelineEngine,
 } from './engine.ts';
 import {
   type EngineOptimizer,
@@ -25,6 +25,8 @@ import {
   type NamedOptimizer,
   type OptimizerOf,
 } from './optimizers.ts';
+import { monitorsOf } from './monitor.ts';
+import { PipelineEngine } from './pipeline-engine.ts';
 import type { TrainingArguments } from './resolve-auto.ts';
 import { DeepSpeedScheduler } from './schedulers.ts';
 import { type ReadSettings, readSettings, type Settings } from './settings.ts';
@@ -146,7 +148,7 @@ export async function initialize(
   const stages = lossFunction === undefined ? 1 : stagesOf(settings, context);
   const ranks = context.worldSize / stages;
   const batches = sizesOf(settings, ranks);
-  if (trainingData !== undefined && batches.micro === undefined) throw noBatchSize();
+  if (batches.micro === undefined) requireNoSizes(settings, trainingData);
 
   const named = namedOf(options, settings);
   const offloading = await openOffloading(settings);
@@ -165,6 +167,8 @@ export async function initialize(
       passes: lossFunction === undefined ? batches.accumulation : 1,
       gradientClipping: clippingOf(settings, named),
       averages: named?.averages ?? false,
+      monitors: monitorsOf(settings, context.rank),
+      commsLogger: commsLoggerOf(settings, context),
       context,
       close: async () => {
         for (const pages of offloading.files) await pages[Symbol.asyncDispose]();
@@ -378,10 +382,13 @@ function noLoss(): ConfigError {
   );
 }
 
-function noBatchSize(): ConfigError {
-  return new ConfigError(
+/** Throws ConfigError for what needs the sizes of batches. */
+function requireNoSizes({ tensorboard, csv_monitor: csv }: Settings, data?: object): void {
+  const section = tensorboard.enabled ? 'tensorboard' : csv.enabled ? 'csv_monitor' : undefined;
+  if (data === undefined && section === undefined) return;
+  throw new ConfigError(
     {
-      asked: 'a loader of trainingData',
+      asked: data === undefined ? `${section}, which counts samples` : 'a loader of trainingData',
       found: 'neither train_batch_size nor train_micro_batch_size_per_gpu',
       todo: 'Write one of them',
     },

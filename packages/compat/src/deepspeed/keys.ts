@@ -1,7 +1,6 @@
 import { type KeyTable, type KeyUse, refused, refusedSection } from '../config/key-table.ts';
 
 const removeIt = 'Remove it';
-const later = 'is not there yet';
 
 /** Keys of DeepSpeed that make something that is not numbers faster or smaller on its devices. */
 function harmless(...keys: readonly string[]): KeyTable {
@@ -85,9 +84,8 @@ const zeroOptimization: KeyTable = {
   zenflow: refused('updates that wait for the host (ZenFlow)', removeIt, null),
 };
 
-const monitor = 'writing metrics for it';
-const monitorTodo =
-  'Remove it, and start the run with `shardwise run --metrics tensorboard` or csv; context.report() gives the figures';
+const service = 'writing metrics to a service';
+const serviceTodo = 'Write "tensorboard" or "csv_monitor" in its place';
 
 /**
  * Every key of DeepSpeed's configuration (deepspeed/runtime/config.py of 0.19, and the sections that it reads), and what is done
@@ -104,6 +102,7 @@ export const deepspeedKeys: KeyTable = {
     'communication_data_type',
     'gradient_predivide_factor',
     'prescale_gradients',
+    'wall_clock_breakdown',
   ),
   optimizer: { keys: { ...done('type', 'params'), ...harmless('legacy_fusion') } },
   scheduler: { keys: done('type', 'params') },
@@ -219,8 +218,6 @@ export const deepspeedKeys: KeyTable = {
     'dump_state',
     'disable_python_gc',
     'memory_breakdown',
-    // `shardwise run` shows where the time of a step goes.
-    'wall_clock_breakdown',
     'log_level',
     'vocabulary_size',
     'graph_harvesting',
@@ -259,19 +256,19 @@ export const deepspeedKeys: KeyTable = {
     'tensor parallelism by a section',
     'Use dist.tensorParallel() in words of Shardwise',
   ),
-  flops_profiler: refusedSection(
-    `its profiler ${later}`,
-    'Remove it, and call profiler.flopsProfiler(model), which has the same figures',
-  ),
-  comms_logger: refusedSection(
-    `its logger ${later}`,
-    'Remove it: trace.json of a run has every collective',
-  ),
+  flops_profiler: {
+    keys: {
+      ...done('enabled', 'profile_step', 'module_depth', 'top_modules', 'detailed', 'output_file'),
+      // What a backward pass computes again is counted, and not estimated by a factor.
+      ...harmless('recompute_fwd_factor'),
+    },
+  },
+  comms_logger: { keys: done('enabled', 'verbose', 'prof_all', 'prof_ops', 'debug') },
   autotuning: refusedSection('starting runs to find settings', 'Remove it, and give the settings'),
-  tensorboard: refusedSection(monitor, monitorTodo),
-  csv_monitor: refusedSection(monitor, monitorTodo),
-  wandb: refusedSection(monitor, monitorTodo),
-  comet: refusedSection(monitor, monitorTodo),
+  tensorboard: { keys: done('enabled', 'output_path', 'job_name') },
+  csv_monitor: { keys: done('enabled', 'output_path', 'job_name') },
+  wandb: refusedSection(service, serviceTodo),
+  comet: refusedSection(service, serviceTodo),
   data_efficiency: refusedSection(
     'sampling by difficulty',
     'Give a sampler of your own to a DataLoader',

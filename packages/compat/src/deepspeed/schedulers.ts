@@ -1,3 +1,4 @@
+import { nearestName } from '@shardwise/core/extend';
 import { ConfigError, DataError } from 'shardwise';
 import { z } from 'zod';
 import { roundedCos, roundedLog } from './rounded-functions.ts';
@@ -170,12 +171,22 @@ function parsed<Schema extends z.ZodObject>(
   const result = schema.safeParse(params);
   if (result.success) return result.data;
   const [issue] = result.error.issues;
-  const path = ['scheduler.params', ...(issue?.path ?? [])].join('.');
+  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
+  const path = [
+    'scheduler.params',
+    ...(unknown === undefined ? (issue?.path ?? []) : [unknown]),
+  ].join('.');
+  const names = Object.keys(schema.shape);
+  const nearest = unknown === undefined ? undefined : nearestName(unknown, names);
   throw new ConfigError(
     {
       asked: `${path} of ${type}`,
-      found: issue?.message ?? 'another kind of value',
-      todo: `Give the parameters of ${type}: ${Object.keys(schema.shape).join(', ')}`,
+      found:
+        unknown === undefined ? (issue?.message ?? 'another kind of value') : 'no such parameter',
+      todo:
+        nearest === undefined
+          ? `Give the parameters of ${type}: ${names.join(', ')}`
+          : `Write ${nearest}`,
     },
     { path },
     { cause: result.error },

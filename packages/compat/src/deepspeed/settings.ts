@@ -20,6 +20,14 @@ const offload = z
   })
   .nullish();
 
+const monitor = z
+  .object({
+    enabled: z.boolean().default(false),
+    output_path: z.string().default(''),
+    job_name: z.string().min(1).default('DeepSpeedJobName'),
+  })
+  .prefault({});
+
 const settingsSchema = z.object({
   train_batch_size: count,
   train_micro_batch_size_per_gpu: count,
@@ -59,7 +67,7 @@ const settingsSchema = z.object({
   data_types: z.object({ grad_accum_dtype: dtype }).prefault({}),
   zero_optimization: z
     .object({
-      stage: z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)]).default(0),
+      stage: z.literal([0, 1, 2, 3]).default(0),
       reduce_bucket_size: z.number().positive().optional(),
       zero_quantized_weights: z.boolean().default(false),
       zero_quantized_nontrainable_weights: z.boolean().default(false),
@@ -76,6 +84,28 @@ const settingsSchema = z.object({
     })
     .optional(),
   elasticity: elasticitySchema.optional(),
+  wall_clock_breakdown: z.boolean().default(false),
+  flops_profiler: z
+    .object({
+      enabled: z.boolean().default(false),
+      profile_step: z.int().nonnegative().default(1),
+      module_depth: z.int().min(-1).default(-1),
+      top_modules: z.int().positive().default(1),
+      detailed: z.boolean().default(true),
+      output_file: z.string().nullish(),
+    })
+    .prefault({}),
+  tensorboard: monitor,
+  csv_monitor: monitor,
+  comms_logger: z
+    .object({
+      enabled: z.boolean().default(false),
+      verbose: z.boolean().default(false),
+      prof_all: z.boolean().default(true),
+      prof_ops: z.array(z.string()).default([]),
+      debug: z.boolean().default(false),
+    })
+    .prefault({}),
 });
 
 /** What a section of type and params says. */
@@ -90,6 +120,35 @@ type DtypeName = 'fp16' | 'bf16' | 'fp32';
 export interface OffloadSection {
   readonly device: 'none' | 'cpu' | 'nvme';
   readonly nvme_path?: string | null | undefined;
+}
+
+/** Where the sections tensorboard and csv_monitor write. */
+export interface MonitorSection {
+  readonly enabled: boolean;
+  readonly output_path: string;
+  /** The folder in output_path. */
+  readonly job_name: string;
+}
+
+/** What the section comms_logger says. */
+interface CommsSection {
+  readonly enabled: boolean;
+  readonly verbose: boolean;
+  readonly prof_all: boolean;
+  /** The operations that are logged if not all are, by their names in torch.distributed. */
+  readonly prof_ops: readonly string[];
+  readonly debug: boolean;
+}
+
+/** What the section flops_profiler says. */
+export interface ProfilerSection {
+  readonly enabled: boolean;
+  /** The number of updates before the one that is profiled. */
+  readonly profile_step: number;
+  readonly module_depth: number;
+  readonly top_modules: number;
+  readonly detailed: boolean;
+  readonly output_file?: string | null | undefined;
 }
 
 /** What a configuration says, with DeepSpeed's defaults. Keys that change nothing here are left out. */
@@ -132,6 +191,11 @@ export interface Settings {
     | { readonly stages: number | 'auto'; readonly partition: 'best' | 'parameters' }
     | undefined;
   readonly elasticity?: Elasticity | undefined;
+  readonly wall_clock_breakdown: boolean;
+  readonly flops_profiler: ProfilerSection;
+  readonly tensorboard: MonitorSection;
+  readonly csv_monitor: MonitorSection;
+  readonly comms_logger: CommsSection;
 }
 
 /** A configuration that has been read. */

@@ -1,14 +1,26 @@
+import { devNull } from 'node:os';
 import { cpu } from '@shardwise/backend-cpu';
 import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import { type MeshAxis, setRank, type Tensor } from '@shardwise/core';
 import { deepspeed } from '@shardwise/compat';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { concat, dist, fromData, Generator, manualSeed, nn, noGrad, optim } from 'shardwise';
+import {
+  concat,
+  dist,
+  fromData,
+  Generator,
+  manualSeed,
+  nn,
+  noGrad,
+  optim,
+  profiler,
+} from 'shardwise';
 import { z } from 'zod';
 
 export const stages = [0, 1, 2, 3] as const;
 export const precisions = ['f32', 'fp16', 'bf16', 'autocast'] as const;
 type Precision = (typeof precisions)[number];
+type Offloads = 'nothing' | 'states' | 'states and parameters';
 
 const STEPS = 4;
 const ROWS = 6;
@@ -97,6 +109,7 @@ async function trainByWords(
   stage: 0 | 1 | 2 | 3,
   precision: Precision,
   context: deepspeed.EngineContext,
+  offloads: Offloads = 'nothing',
 ): Promise<Trained> {
   const policies = {
     f32: {},
@@ -106,9 +119,23 @@ async function trainByWords(
   } as const;
   const policy = policies[precision];
   const model = network();
-  const strategy = stage === 0 ? dist.ddp(policy) : dist.zero({ stage, ...policy });
+  const pages = dist.hostPages();
+  const strategy =
+    offloads === 'states and parameters'
+      ? dist.fsdp({ ...policy, pages })
+      : stage === 0
+        ? dist.ddp(policy)
+        : dist.zero({ stage, ...policy });
   const parallel = await dist.parallelize(model, strategy);
-  const own = new optim.AdamW(model.parameters(), { lr: 0.01, weightDecay: 0.1 });
+  const adam = new optim.AdamW(model.parameters(), { lr: 0.01, weightDecay: 0.1 });
+  const own =
+    offloads === 'nothing'
+      ? adam
+      : new dist.OffloadedOptimizer(model, adam, {
+          states: pages,
+          gradients: pages,
+          ...(offloads === 'states' ? {} : { parameters: pages }),
+        });
   const scaler =
     precision === 'fp16' ? new optim.DynamicLossScaler({ initialScale: 2 ** 8 }) : undefined;
   const losses: number[] = [];
@@ -157,22 +184,94 @@ async function compare(
   return found;
 }
 
-/** States outside of the device give the losses of those on it. */
+const onHost = { device: 'cpu', pin_memory: true };
+export const offloadings = [
+  ...stages.map((stage) => [stage, 'states'] as const),
+  [3, 'states and parameters'] as const,
+];
+
 async function offload(context: deepspeed.EngineContext): Promise<Record<string, Outcome>> {
   const found: Record<string, Outcome> = {};
-  const cpuStates = { offload_optimizer: { device: 'cpu', pin_memory: true } };
-  for (const [name, stage, section] of [
-    ['states on the host', 2, cpuStates],
-    ['parameters on the host', 3, { ...cpuStates, offload_param: { device: 'cpu' } }],
-  ] as const) {
-    const config = { ...configOf(stage, 'f32'), zero_optimization: { stage, ...section } };
-    const engine = await trainByEngine(config, context);
-    const words = await trainByEngine(configOf(stage, 'f32'), context);
-    found[name] = {
+  for (const [stage, offloads] of offloadings) {
+    for (const precision of precisions) {
+      const zero = {
+        stage,
+        offload_optimizer: onHost,
+        ...(offloads === 'states' ? {} : { offload_param: onHost }),
+      };
+      const config = { ...configOf(stage, precision), zero_optimization: zero };
+      const engine = await trainByEngine(config, context);
+      const words = await trainByWords(stage, precision, context, offloads);
+      found[`${stage} ${precision} with ${offloads} on the host`] = {
+        engine: engine.losses,
+        words: words.losses,
+        parameters: engine.parameters,
+        expected: words.parameters,
+      };
+    }
+  }
+  return found;
+}
+
+/** An update that is measured has the numbers of others. */
+async function measured(context: deepspeed.EngineContext): Promise<Record<string, Outcome>> {
+  const found: Record<string, Outcome> = {};
+  for (const stage of [0, 3]) {
+    const config = configOf(stage, 'f32');
+    const keys = { wall_clock_breakdown: true, steps_per_print: 2 };
+    const profile = { enabled: true, profile_step: 2, detailed: false, output_file: devNull };
+    const engine = await trainByEngine({ ...config, ...keys, flops_profiler: profile }, context);
+    const words = await trainByEngine(config, context);
+    found[`measured at stage ${stage}`] = {
       engine: engine.losses,
       words: words.losses,
       parameters: engine.parameters,
       expected: words.parameters,
+    };
+  }
+  return found;
+}
+
+/** The counts and bytes that comms_logger has logged, and those that a logger of the library has of the same training. */
+async function logged(context: deepspeed.EngineContext): Promise<Record<string, Outcome>> {
+  const found: Record<string, Outcome> = {};
+  const trained = async (
+    stage: number,
+    keys: object,
+    options: profiler.CommsLoggerOptions,
+  ): Promise<{ counts: number[]; isLogging: boolean }> => {
+    const { engine } = await deepspeed.initialize({
+      model: network(),
+      config: { ...configOf(stage, 'f32'), ...keys },
+      context,
+    });
+    const logger = engine.commsLogger ?? profiler.commsLogger(context.group, options);
+    const { x, target } = batchOf(0, context.rank);
+    for (let pass = 0; pass < STEPS * PASSES; pass++) {
+      engine.backward(lossOf(engine.forward(x), target));
+      await engine.step();
+    }
+    const { rows } = await logger.logSummary({ print: false });
+    await engine.destroy();
+    const { isLogging } = logger;
+    logger.stop();
+    return {
+      counts: rows.flatMap(({ count, messageBytes }) => [count, messageBytes]),
+      isLogging,
+    };
+  };
+  for (const [stage, section, options] of [
+    [0, { prof_all: false, prof_ops: ['all_reduce'] }, { profAll: false, profOps: ['allReduce'] }],
+    [3, {}, {}],
+  ] as const) {
+    const own = await trained(stage, { comms_logger: { enabled: true, ...section } }, {});
+    const words = await trained(stage, {}, options);
+    found[`logged at stage ${stage}`] = {
+      engine: own.counts,
+      words: words.counts,
+      // The engine stops its own logger.
+      parameters: [Number(own.isLogging), Number(words.isLogging)],
+      expected: [0, 1],
     };
   }
   return found;
@@ -231,6 +330,9 @@ async function inStages(context: deepspeed.EngineContext): Promise<Record<string
     gradient_clipping: 0,
     optimizer,
     pipeline: { stages: 2 },
+    // The times of the third update are printed, and its numbers are those of others.
+    wall_clock_breakdown: true,
+    steps_per_print: 3,
   };
   const { engine } = await deepspeed.initialize({
     model: network(),
@@ -282,7 +384,14 @@ async function inStages(context: deepspeed.EngineContext): Promise<Record<string
 
 export interface DeepSpeedTask {
   readonly axes: readonly MeshAxis[];
-  readonly parts: readonly ('compare' | 'offload' | 'oneBit' | 'inStages')[];
+  readonly parts: readonly (
+    | 'compare'
+    | 'offload'
+    | 'measured'
+    | 'logged'
+    | 'oneBit'
+    | 'inStages'
+  )[];
 }
 
 export async function main({
@@ -297,7 +406,7 @@ export async function main({
   const mesh = await createMesh(group, data.axes);
   setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
   const context = { rank, worldSize: size, group, mesh };
-  const parts = { compare, offload, oneBit, inStages };
+  const parts = { compare, offload, measured, logged, oneBit, inStages };
   const found: Record<string, Outcome> = {};
   for (const part of data.parts) Object.assign(found, await parts[part](context));
   return found;

@@ -13,6 +13,8 @@ export interface GraphObserver {
   remade(node: Node, copy: Node): void;
   /** An optimizer has built a step. Its nodes are those after `olderId`. */
   update(olderId: number): void;
+  /** A function that pools windows of `input` has built `output`, from several nodes. */
+  pool(output: Node, input: Node): void;
   /** A run has computed these nodes, in program order. */
   run(nodes: readonly Node[]): void;
 }

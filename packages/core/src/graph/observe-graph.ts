@@ -29,6 +29,9 @@ class Observers implements GraphObserver {
   update(olderId: number): void {
     for (const each of this.all) each.update(olderId);
   }
+  pool(output: Node, input: Node): void {
+    for (const each of this.all) each.pool(output, input);
+  }
   run(nodes: readonly Node[]): void {
     for (const each of this.all) each.run(nodes);
   }

@@ -1,5 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { z } from 'zod';
+import type { LaunchFile } from '../accelerate/launch-file.ts';
+import { withTerminal } from '../accelerate/with-terminal.ts';
 import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
 import { doctorCommand } from '../doctor/doctor-command.ts';
@@ -35,6 +37,7 @@ const optionsSchema = z.object({
   checkpointDir: z.string().min(1).max(4096).optional(),
   resume: z.string().optional(),
   metrics: z.array(z.string().min(1).max(4096)).max(64),
+  configFile: z.string().min(1).max(4096).optional(),
   profileSteps: z.tuple([z.number(), z.number()]).optional(),
   report: z.boolean(),
   plain: z.boolean(),
@@ -49,10 +52,11 @@ export async function runByOptions(
   raw: unknown,
 ): Promise<number> {
   const parsed = optionsSchema.parse(raw);
+  const file = parsed.configFile === undefined ? undefined : await launchFile(parsed.configFile);
   return runCommand({
     script,
     args,
-    nproc: parsed.nproc,
+    nproc: parsed.nproc ?? file?.nproc,
     device: parsed.device,
     servers: parsed.servers,
     serverReplicas: parsed.serverReplicas,
@@ -61,9 +65,9 @@ export async function runByOptions(
     transport: parsed.transport,
     transportTimeoutMs: parsed.transportTimeout,
     ranks: parsed.ranks,
-    nodes: parsed.nnodes,
-    nodeRank: parsed.nodeRank,
-    rendezvous: parsed.rdzv,
+    nodes: parsed.nnodes ?? (file === undefined ? undefined : nodesOf(file)),
+    nodeRank: parsed.nodeRank ?? file?.nodeRank,
+    rendezvous: parsed.rdzv ?? file?.rendezvous,
     jobId: parsed.rdzvId,
     maxRestarts: parsed.maxRestarts,
     secretFile: parsed.secretFile,
@@ -76,6 +80,36 @@ export async function runByOptions(
     profileSteps: parsed.profileSteps,
     report: parsed.report,
     plain: parsed.plain,
+  });
+}
+
+/** Reads a file of `accelerate config`, and says what the script must read of it. Throws ConfigError. */
+async function launchFile(path: string): Promise<LaunchFile> {
+  // Few runs need the parser of YAML.
+  const { readLaunchFile } = await import('../accelerate/launch-file.ts');
+  const file = await readLaunchFile(path);
+  if (file.asksScript) {
+    process.stderr.write(
+      `--config-file starts the ranks. Its precision and strategy are for the script, which reads them by accelerate.readConfig('${path}') of @shardwise/compat.\n`,
+    );
+  }
+  return file;
+}
+
+/** Undefined for one host, which meets no others. */
+function nodesOf({ hosts }: LaunchFile): { min: number; max: number } | undefined {
+  return hosts === 1 ? undefined : { min: hosts, max: hosts };
+}
+
+const configSchema = z.object({ configFile: z.string().min(1).max(4096), default: z.boolean() });
+
+/** Runs `shardwise config`. Throws the errors of configCommand. */
+export async function configByOptions(raw: unknown): Promise<void> {
+  const { configFile: path, default: isDefault } = configSchema.parse(raw);
+  const { configCommand } = await import('../accelerate/config-command.ts');
+  await withTerminal(async (ask) => {
+    const text = await configCommand({ path, isDefault, ask });
+    process.stdout.write(`${text}\n`);
   });
 }
 

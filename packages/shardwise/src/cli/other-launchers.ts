@@ -1,74 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 import { ConfigError } from '@shardwise/core/spec';
-import { parseHostFile, placeOf, selectHosts } from './host-file.ts';
-
-// Options of torchrun, `accelerate launch` and `deepspeed`, which may be written with - or with _ between their words.
-
-/** Options that mean the same as one of ours, which takes their value. */
-const synonyms: Readonly<Record<string, string>> = {
-  '--nproc-per-node': '--nproc',
-  '--rdzv-endpoint': '--rdzv',
-  '--num-machines': '--nnodes',
-  '--machine-rank': '--node-rank',
-  '--num-gpus': '--nproc',
-  '--num-accelerators': '--nproc',
-  '--num-nodes': '--nnodes',
-};
-
-/** Options from which several of ours follow together with others. */
-const joint: ReadonlySet<string> = new Set([
-  '--num-processes',
-  '--main-process-ip',
-  '--main-process-port',
-  '--master-addr',
-  '--master-port',
-  '--hostfile',
-  '--include',
-  '--exclude',
-  '--rdzv-backend',
-]);
-
-/** Options without a value that ask for what is done anyway. */
-const granted: ReadonlySet<string> = new Set(['--multi-gpu', '--no-ssh', '--force-multi']);
-
-const inScript = 'the script says it';
-/** Options that mean nothing here or something else, and what takes their place. */
-const refused: Readonly<Record<string, string>> = {
-  '--mixed-precision': `${inScript}: autocast({ dtype: 'bf16' }, ...)`,
-  '--use-deepspeed': `${inScript}: initialize({ model, config }) of @shardwise/compat`,
-  '--deepspeed-config-file': `${inScript}: initialize({ model, config }) of @shardwise/compat`,
-  '--use-fsdp': `${inScript}: dist.fsdp()`,
-  '--use-megatron-lm': `${inScript}: dist.tensorParallel() and dist.pipeline()`,
-  '--gradient-accumulation-steps': `${inScript}: backward() of several batches before step()`,
-  '--gradient-clipping': `${inScript}: optim.clipGradNorm()`,
-  '--zero-stage': `${inScript}: dist.zero({ stage })`,
-  '--dynamo-backend': 'every step is compiled',
-  '--config-file':
-    'new Accelerator() of @shardwise/compat reads it; give the number of ranks with --nproc',
-  '--gpu-ids': 'all ranks of a host use one device; --device chooses its kind',
-  '--cpu': 'write --device cpu',
-  '--rdzv-conf': 'use --join-timeout and --last-call',
-  '--log-dir': 'logs are in the folder of the run; --run-dir chooses it',
-  '--redirects': 'each rank has a log in the folder of the run',
-  '--tee': 'each rank has a log in the folder of the run, and its lines are shown too',
-  '--monitor-interval': 'ranks say themselves when they end',
-  '--role': 'all ranks have one role',
-  '--start-method': '--ranks chooses between threads and processes',
-  '--module': 'give the path of the script',
-  '-m': 'give the path of the script',
-  '--no-python': 'the script is TypeScript or JavaScript',
-  '--launcher': 'each host runs this command; use srun, mpirun or ssh to start it there',
-  '--ssh-port': 'each host runs this command; use srun, mpirun or ssh to start it there',
-  '--autotuning': 'there is none',
-  '--bind-cores-to-rank': 'start the command under numactl',
-  '--elastic-training': 'write --nnodes MIN:MAX',
-  '--min-elastic-nodes': 'write --nnodes MIN:MAX',
-  '--max-elastic-nodes': 'write --nnodes MIN:MAX',
-};
-
-/** Options of ours whose words other launchers write with _. */
-const ownNames: ReadonlySet<string> = new Set(['--node-rank', '--rdzv-id', '--max-restarts']);
+import { type HostSlots, parseHostFile, placeOf, selectHosts } from './host-file.ts';
+import { granted, joint, ownNames, refused, refusedFamilies, synonyms } from './other-options.ts';
 
 /** Our options that take no value. */
 const switches: ReadonlySet<string> = new Set([
@@ -107,6 +41,9 @@ export function withOwnNames(
   argv: readonly string[],
   machine: LauncherMachine = thisMachine,
 ): readonly string[] {
+  if (argv[2] === 'config') {
+    return argv.map((word) => word.replace(/^--config_file(?==|$)/, '--config-file'));
+  }
   if (argv[2] !== 'run') return argv;
   const words: string[] = [];
   const others = new Map<string, string>();
@@ -116,7 +53,7 @@ export function withOwnNames(
     if (!word.startsWith('-') || word === '--') break;
     const [given = word] = word.split('=', 1);
     const name = given.replaceAll('_', '-');
-    const reason = Object.hasOwn(refused, name) ? refused[name] : undefined;
+    const reason = reasonAgainst(name);
     if (reason !== undefined) throw refusedError(given, reason);
     if (granted.has(name)) continue;
     if (name === '--standalone') {
@@ -126,10 +63,11 @@ export function withOwnNames(
     const hasValue = given !== word || switches.has(word) || /^-n\d/.test(word);
     const next = hasValue ? [] : argv.slice(index + 1, index + 2);
     if (!hasValue) index++;
-    if (joint.has(name)) {
+    const together = Object.hasOwn(joint, name) ? joint[name] : undefined;
+    if (together !== undefined) {
       const value = given === word ? next[0] : word.slice(given.length + 1);
       if (value === undefined) throw refusedError(given, 'it needs a value');
-      others.set(name, value);
+      others.set(together, value);
       continue;
     }
     const synonym = Object.hasOwn(synonyms, name) ? synonyms[name] : undefined;
@@ -142,6 +80,12 @@ export function withOwnNames(
     ...jointOptions(words, others, machine),
     ...argv.slice(index),
   ];
+}
+
+/** Why an option is not taken. Undefined: it is, or is none of other launchers. */
+function reasonAgainst(name: string): string | undefined {
+  if (Object.hasOwn(refused, name)) return refused[name];
+  return refusedFamilies.find(([prefix]) => name.startsWith(prefix))?.[1];
 }
 
 /** Returns our options that follow from several of other launchers. What `words` say already is not added. */
@@ -171,7 +115,8 @@ function jointOptions(
   if (processes !== undefined) found.set('--nproc', ranksPerHost(processes, machines ?? '1'));
   const address = others.get('--main-process-ip') ?? others.get('--master-addr');
   const port = others.get('--main-process-port') ?? others.get('--master-port');
-  for (const [name, value] of hostFileOptions(others, valueOf('--node-rank'), machine)) {
+  const ofFile = hostFileOptions(others, valueOf('--node-rank'), machines, machine);
+  for (const [name, value] of ofFile) {
     found.set(name, value);
   }
   const meeting = address ?? found.get('--rdzv');
@@ -204,6 +149,7 @@ function ranksPerHost(processes: string, machines: string): string {
 function hostFileOptions(
   others: ReadonlyMap<string, string>,
   nodeRank: string | undefined,
+  count: string | undefined,
   { readFile, names }: LauncherMachine,
 ): readonly (readonly [string, string])[] {
   const path = others.get('--hostfile');
@@ -217,12 +163,13 @@ function hostFileOptions(
     throw refusedError(include === undefined ? '--exclude' : '--include', 'it needs --hostfile');
   }
   const all = parseHostFile(hostFileText(path, readFile));
-  const hosts =
+  const chosen =
     include !== undefined
       ? selectHosts(all, '--include', include)
       : exclude !== undefined
         ? selectHosts(all, '--exclude', exclude)
         : all;
+  const hosts = firstHosts(chosen, count);
   const place = nodeRank === undefined ? placeOf(hosts, names()) : Number(nodeRank);
   const own = hosts[place];
   if (own === undefined) {
@@ -239,6 +186,13 @@ function hostFileOptions(
     ['--node-rank', String(place)],
     ['--rdzv', hosts[0]?.name ?? ''],
   ];
+}
+
+/** With a number of hosts, these are the first ones of the file. */
+function firstHosts(hosts: readonly HostSlots[], count: string | undefined): readonly HostSlots[] {
+  if (count === undefined || !/^\d+$/.test(count)) return hosts;
+  if (Number(count) <= hosts.length) return hosts.slice(0, Number(count));
+  throw refusedError(`${count} hosts`, `--hostfile has ${hosts.length}`);
 }
 
 function hostFileText(path: string, readFile: LauncherMachine['readFile']): string {

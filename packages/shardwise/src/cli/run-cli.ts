@@ -118,6 +118,10 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       addItem,
       [],
     )
+    .option(
+      '--config-file <path>',
+      'file of `shardwise config` or `accelerate config`; other options come before what it says',
+    )
     .option('--no-report', 'write no report.html and trace.json')
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()
@@ -211,6 +215,15 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       const separator = args.indexOf('--');
       const own = separator < 0 ? args : args.toSpliced(separator, 1);
       exitCode = await verifyByOptions(script, own, raw);
+    });
+  program
+    .command('config')
+    .description('ask how ranks are started and divide a model, and write the file of accelerate')
+    .option('--config-file <path>', 'file to write', 'default_config.yaml')
+    .option('--default', 'ask nothing, and write the defaults', false)
+    .action(async (raw: unknown) => {
+      const { configByOptions } = await import('./commands.ts');
+      await configByOptions(raw);
     });
   program
     .command('export')

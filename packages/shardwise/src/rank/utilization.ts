@@ -125,6 +125,7 @@ export class Utilization implements GraphObserver {
   gradient(): void {}
   backward(): void {}
   update(): void {}
+  pool(): void {}
 
   remade(_node: Node, copy: Node): void {
     this.#remade.add(copy);

@@ -1,11 +1,10 @@
 import { appendFile, rename, writeFile } from 'node:fs/promises';
-import { hostname } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ConfigError } from '@shardwise/core/extend';
 import type { MetricSink, OpenSink, StepFigures } from './metric-sink.ts';
 import { prometheusText } from './prometheus-text.ts';
-import { encodeRecord, scalarEvent, versionEvent } from './tensorboard-events.ts';
+import { EventFile } from './summary-writer.ts';
 
 /** The sinks that have a name. */
 const named: Readonly<Record<string, () => OpenSink | Promise<OpenSink>>> = {
@@ -87,14 +86,6 @@ function prometheusSink(directory: string): MetricSink {
 
 /** An event file, which TensorBoard shows with `tensorboard --logdir` of the directory or of one above it. */
 function tensorboardSink(directory: string): MetricSink {
-  let path: string | undefined;
-  return async ({ step, endMs, figures }) => {
-    const seconds = endMs / 1000;
-    if (path === undefined) {
-      const name = `events.out.tfevents.${String(Math.floor(seconds)).padStart(10, '0')}.${hostname()}.${process.pid}.0`;
-      path = join(directory, name);
-      await writeFile(path, encodeRecord(versionEvent(seconds)));
-    }
-    await appendFile(path, encodeRecord(scalarEvent(seconds, step, figures)));
-  };
+  const file = new EventFile(directory);
+  return ({ step, endMs, figures }) => file.write(endMs / 1000, step, figures);
 }

@@ -1,17 +1,15 @@
 import { isHeldAt } from '@shardwise/core/extend';
-import { differenceOf, type Tolerances } from './differ.ts';
+import { keptGradient, otherUpdates, type Programs, sharedBatch } from './compare-programs.ts';
+import { beforeIn, differenceOf, type Tolerances } from './differ.ts';
 import type { Finding, Verification } from './finding.ts';
 import { hintOf } from './hints.ts';
-import { expectedOutput } from './outputs.ts';
+import { expectedOutput, outputPieces } from './outputs.ts';
 import { indexOf, partOfWhole, placesInWhole } from './parts.ts';
 import { type Elements, keyOf, partOf, type RankRecord, type RecordedValue } from './records.ts';
 import { recordsOfParts } from './whole-batch.ts';
 
 /** The runs that are compared. */
-export interface Runs {
-  /** By rank. */
-  readonly ranks: readonly RankRecord[];
-  readonly one: RankRecord;
+export interface Runs extends Programs {
   readonly tolerances: Tolerances;
   /** The number of steps that every rank was to make. */
   readonly steps: number;
@@ -34,6 +32,8 @@ export function compareRuns(runs: Runs): Verification {
 class Comparison {
   readonly #runs: Runs;
   readonly #byRank: readonly ReadonlyMap<string, RecordedValue>[];
+  /** The outputs of each rank, by outputKey. */
+  readonly #outputs: readonly ReadonlyMap<string, readonly RecordedValue[]>[];
   readonly #notCompared = new Set<string>();
   #compared = 0;
 
@@ -41,6 +41,12 @@ class Comparison {
     this.#runs = runs;
     this.#byRank = runs.ranks.map(
       ({ values }) => new Map(values.map((value) => [keyOf(value), value])),
+    );
+    this.#outputs = runs.ranks.map(({ values }) =>
+      Map.groupBy(
+        values.filter(({ kind }) => kind === 'output'),
+        outputKey,
+      ),
     );
   }
 
@@ -59,14 +65,12 @@ class Comparison {
   }
 
   #inStep(step: number): Finding | null {
-    const shared = this.#sharedBatch(step);
-    if (shared !== null) return shared;
-    const updates = this.#otherUpdates(step);
-    if (updates !== null) return updates;
+    const other = sharedBatch(this.#runs, step) ?? otherUpdates(this.#runs, step);
+    if (other !== null) return other;
     const ofStep = this.#runs.one.values.filter((value) => value.step === step);
     const before = ofStep.filter(({ kind }) => kind === 'output' || kind === 'loss');
     const after = ofStep.filter(({ kind }) => kind !== 'output' && kind !== 'loss');
-    return this.#firstOf(before) ?? this.#keptGradient(step) ?? this.#firstOf(after);
+    return this.#firstOf(before) ?? this.#withKept(step) ?? this.#firstOf(after);
   }
 
   #firstOf(values: readonly RecordedValue[]): Finding | null {
@@ -102,7 +106,7 @@ class Comparison {
       kind: kindOf(one),
       step: one.step,
       rank: pair.rank,
-      ranks: different.map(({ pair: { rank } }) => rank),
+      ranks: [...new Set(different.map(({ pair: { rank } }) => rank))],
       index: pair.indexOf(difference.at),
       found: difference.found,
       expected: difference.expected,
@@ -149,7 +153,9 @@ class Comparison {
       }
       // A value that each rank has for itself is compared as if all had the same.
       const { layout } = whole;
-      const expected = partOfWhole(one.elements, one.shape, layout, record.places);
+      const right = partOfWhole(one.elements, one.shape, layout, record.places);
+      const expected =
+        one.kind === 'parameter' ? this.#updated(one, value, right, record, rank) : right;
       return [
         {
           rank,
@@ -164,17 +170,35 @@ class Comparison {
     });
   }
 
-  /** The elements that a rank has of a whole parameter. */
-  #ownOf(
-    { kind, name, step, call, part, shape }: RecordedValue,
+  /**
+   * What a rank should have after an update, from what it had before: it has rounded earlier updates in another way, so
+   * `right`, which one rank has, is not what this update makes of its values.
+   */
+  #updated(
+    one: RecordedValue,
+    value: RecordedValue,
+    right: Elements,
+    { places }: RankRecord,
     rank: number,
-    whole: Elements,
   ): Elements {
-    const value = this.#byRank[rank]?.get(keyOf({ kind, name, step, call, part }));
+    const had = beforeIn(this.#byRank[rank] ?? new Map(), value);
+    const oneHad = this.#runs.tolerances.beforeOf(one);
+    const layout = value.whole?.layout;
+    if (had === null || oneHad === null || layout === undefined) return right;
+    const before = partOfWhole(oneHad, one.shape, layout, places);
+    return Float32Array.from(
+      right.keys(),
+      (at) => Number(had[at]) + (Number(right[at]) - Number(before[at])),
+    );
+  }
+
+  /** The elements that a rank has of a whole parameter. */
+  #ownOf(one: RecordedValue, rank: number, whole: Elements): Elements {
+    const value = this.#byRank[rank]?.get(keyOf(one));
     const record = this.#runs.ranks[rank];
     const layout = value?.whole?.layout;
     if (record === undefined || layout === undefined) return whole;
-    return partOfWhole(whole, shape, layout, record.places);
+    return partOfWhole(whole, one.shape, layout, record.places);
   }
 
   /** A gradient that a rank does not have counts as zeros. */
@@ -206,26 +230,30 @@ class Comparison {
   }
 
   #outputPairs(one: RecordedValue): readonly Pair[] {
-    const key = keyOf({ ...one, part: null });
-    const valueOf = (record: RankRecord): RecordedValue | undefined =>
-      this.#byRank[this.#runs.ranks.indexOf(record)]?.get(key);
-    const ofParts = recordsOfParts(this.#runs.ranks).map(valueOf);
-    return this.#runs.ranks.flatMap((record, rank): readonly Pair[] => {
-      const value = valueOf(record);
-      if (value === undefined || (one.part !== null && partOf(record).part !== one.part)) return [];
-      const expected = expectedOutput(one, record, value, ofParts);
-      if (expected === null) return [];
-      return [
-        {
-          rank,
-          found: value.elements,
-          expected: expected.elements,
-          indexOf: (at) =>
-            indexOf(at, value.shape).map((each, dim) =>
-              dim === expected.dim ? each + expected.start : each,
-            ),
-        },
-      ];
+    const { ranks } = this.#runs;
+    const key = outputKey(one);
+    const ofRanks = this.#outputs.map((outputs) => ofMicrobatch(one, outputs.get(key) ?? []));
+    const ofParts = recordsOfParts(ranks).map((first) =>
+      ofRanks.filter((_, rank) => isSamePart(ranks[rank], first)).flat(),
+    );
+    const pieces = outputPieces(ofParts);
+    return ranks.flatMap((record, rank): readonly Pair[] => {
+      if (one.part !== null && partOf(record).part !== one.part) return [];
+      return (ofRanks[rank] ?? []).flatMap((value) => {
+        const expected = expectedOutput(one, record, value, pieces);
+        if (expected === null) return [];
+        return [
+          {
+            rank,
+            found: value.elements,
+            expected: expected.elements,
+            indexOf: (at) =>
+              indexOf(at, value.shape).map((each, dim) =>
+                dim === expected.dim ? each + expected.start : each,
+              ),
+          },
+        ];
+      });
     });
   }
 
@@ -247,82 +275,23 @@ class Comparison {
       if (elements.length !== found.length || elements.length === one.elements.length) continue;
       suspects.push({ elements, meaning: `it is the part that rank ${other} should have` });
     }
-    const earlier = this.#runs.one.values.find(
-      ({ kind, name, step }) => kind === one.kind && name === one.name && step === one.step - 1,
-    );
-    const start = this.#runs.one.values.find(
-      ({ kind, name }) => kind === 'initial' && name === one.name,
-    );
-    const old = one.kind === 'parameter' && one.step === 1 ? start : earlier;
-    if (old !== undefined) {
-      const elements = partOfWhole(old.elements, one.shape, layout, record.places);
-      suspects.push({ elements, meaning: 'it is still the value of the step before' });
+    const had =
+      one.kind === 'parameter'
+        ? beforeIn(this.#byRank[rank] ?? new Map(), one)
+        : (this.#byRank[rank]?.get(keyOf({ ...one, step: one.step - 1 }))?.elements ?? null);
+    if (had !== null) {
+      suspects.push({ elements: had, meaning: 'it is still the value of the step before' });
     }
     return suspects;
   }
 
-  /** Ranks with different parts of the batch that read the same inputs. */
-  #sharedBatch(step: number): Finding | null {
-    const records = recordsOfParts(this.#runs.ranks);
-    for (const [index, pass] of (records[0]?.passes ?? []).entries()) {
-      if (pass.step !== step || pass.inputs.length === 0) continue;
-      const seen = new Map<string, number>();
-      for (const record of records) {
-        const rank = this.#runs.ranks.indexOf(record);
-        const inputs = record.passes[index]?.inputs.join() ?? '';
-        const other = seen.get(inputs);
-        seen.set(inputs, rank);
-        if (other === undefined) continue;
-        return {
-          ...this.#noValue('batch', step, 'inputs', rank),
-          ranks: [other, rank],
-          hint: `rank ${rank} reads the same rows as rank ${other}: divide the data by the rank, as a DistributedSampler does`,
-        };
-      }
-    }
-    return null;
-  }
-
-  /** A rank that made another number of backward passes before an update, or of updates. */
-  #otherUpdates(step: number): Finding | null {
-    if (step === 0) return null;
-    const expected = this.#runs.one.backwards[step - 1];
-    const rank = this.#runs.ranks.findIndex(({ backwards }) => backwards[step - 1] !== expected);
-    if (rank < 0 || expected === undefined) return null;
-    const found = this.#runs.ranks[rank]?.backwards[step - 1];
-    const hint =
-      found === undefined
-        ? `rank ${rank} did not make this update`
-        : `rank ${rank} made ${found} backward passes before this update, and one rank ${expected}`;
-    const about = this.#noValue('updates', step, 'update', rank);
-    return { ...about, found: found ?? 0, expected, hint };
-  }
-
-  #keptGradient(step: number): Finding | null {
-    for (const [rank, record] of this.#runs.ranks.entries()) {
-      const kept = record.keptGradients.find((each) => each.step === step);
-      if (kept === undefined) continue;
-      const value = this.#runs.one.values.find(
-        ({ kind, name }) => kind === 'gradient' && name === kept.name,
-      );
-      return {
-        ...this.#noValue('kept gradient', step, kept.name, rank),
-        ...(value === undefined ? {} : this.#about(value)),
-        hint: 'the backward pass adds to the gradient of the step before: call optimizer.zeroGrad() in each step',
-      };
-    }
-    return null;
-  }
-
-  #noValue(
-    kind: Finding['kind'],
-    step: number,
-    tensor: string,
-    rank: number,
-  ): Omit<Finding, 'hint'> {
-    const place = { module: '', moduleClass: this.#runs.one.classes[''] ?? '', tensor };
-    const value = { index: [], found: Number.NaN, expected: Number.NaN, tolerance: 0 };
-    return { kind, step, ...place, rank, ranks: [rank], ...value, layout: '', actions: [] };
+  /** A gradient that was not cleared, with what the plan does to it. */
+  #withKept(step: number): Finding | null {
+    const finding = keptGradient(this.#runs, step);
+    const value = this.#runs.one.values.find(
+      ({ kind, name }) => kind === 'gradient' && name === finding?.tensor,
+    );
+    return finding && value ? { ...finding, ...this.#about(value) } : finding;
   }
 
   #about(
@@ -353,6 +322,26 @@ class Comparison {
       actions: isTensor ? (planned?.actions ?? []) : ofModule,
     };
   }
+}
+
+/** A key of an output that is the same for all parts and microbatches of a pass. */
+function outputKey({ name, step, call }: RecordedValue): string {
+  return JSON.stringify([name, step, call]);
+}
+
+/** The outputs that are rows of a value: those of its microbatch, if one rank had this microbatch of all parts. */
+function ofMicrobatch(
+  { part, microbatch }: RecordedValue,
+  outputs: readonly RecordedValue[],
+): readonly RecordedValue[] {
+  if (part !== null || microbatch === null) return outputs;
+  return outputs
+    .filter((output) => output.microbatch === microbatch)
+    .map((output) => ({ ...output, microbatch: null }));
+}
+
+function isSamePart(a: RankRecord | undefined, b: RankRecord): boolean {
+  return a !== undefined && partOf(a).part === partOf(b).part;
 }
 
 function layoutOfOutput(axes: readonly string[]): string {

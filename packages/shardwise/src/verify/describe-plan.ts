@@ -3,7 +3,11 @@ import { collectivesOf, stepKinds, stepsOf } from '@shardwise/strategies';
 import type { RecordedPlan } from './records.ts';
 
 /** The unit roundoff of each dtype in which passes compute. */
-const roundoffs: Readonly<Record<string, number>> = { f32: 2 ** -24, f16: 2 ** -11, bf16: 2 ** -8 };
+export const roundoffs: Readonly<Record<string, number>> = {
+  f32: 2 ** -24,
+  f16: 2 ** -11,
+  bf16: 2 ** -8,
+};
 
 /** Returns what a plan does to each parameter and to outputs of modules, as texts. */
 export function describePlan(plan: Plan): RecordedPlan {

@@ -1,4 +1,5 @@
-import type { Elements, RankRecord, RecordedValue } from './records.ts';
+import { roundoffs } from './describe-plan.ts';
+import type { Elements, RankRecord, RecordedValue, ValuePlace } from './records.ts';
 import { keyOf } from './records.ts';
 
 /** The greatest difference between a value of a rank and what it should be. */
@@ -52,56 +53,77 @@ export class Tolerances {
   }
 
   of(value: RecordedValue): number {
-    const { elements } = value;
-    if (!(elements instanceof Float32Array)) return 0;
-    if (value.kind === 'initial') return 0;
-    const runs = [
-      elements,
-      ...this.#moved.flatMap((moved) => moved.get(keyOf(value))?.elements ?? []),
-    ];
-    let [spread, largest] = [0, 0];
-    for (const [index, own] of elements.entries()) {
-      if (Number.isFinite(own)) largest = Math.max(largest, Math.abs(own));
-      const all = runs.map((run) => Number(run[index])).filter(Number.isFinite);
-      if (all.length > 1) spread = Math.max(spread, Math.max(...all) - Math.min(...all));
+    if (!(value.elements instanceof Float32Array) || value.kind === 'initial') return 0;
+    const runs = [value, ...this.#moved.flatMap((moved) => moved.get(keyOf(value)) ?? [])];
+    if (value.kind !== 'parameter') {
+      return this.#bound(runs.map(({ elements }) => elements));
     }
-    return 4 * (spread + this.#perturbation * largest);
+    // A parameter is compared by what the update has changed. It is rounded itself, before the update and after it.
+    const changes = [this.#one, ...this.#moved].flatMap((run) => this.#changeIn(run, value) ?? []);
+    return this.#bound(changes) + 4 * (roundoffs[value.dtype] ?? 0) * largestOf(value.elements);
   }
 
   /**
    * What an updated parameter may differ by beyond its tolerance, for each element. Optimizers such as Adam divide the
    * gradient by its size, so an update has the relative error of the gradient: what rounding explains of it, over the
    * gradient. Where the gradient is nothing but rounding, as that of a bias before a batch norm, not even the sign of the
-   * update is known. Null: nothing.
+   * update is known. Null: nothing. It is that of one update, because each is compared from what the rank had before it:
+   * what earlier updates were allowed is no excuse for this one.
    */
   slackOf(value: RecordedValue): Float32Array | null {
     if (value.kind !== 'parameter') return null;
-    const slack = new Float32Array(value.elements.length);
-    const keyAt = (kind: RecordedValue['kind'], step: number): string =>
-      keyOf({ ...value, kind, step });
-    for (let step = 1; step <= value.step; step++) {
-      const gradient = this.#one.get(keyAt('gradient', step));
-      const after = this.#one.get(keyAt('parameter', step));
-      const before = this.#one.get(keyAt(step === 1 ? 'initial' : 'parameter', step - 1));
-      if (gradient === undefined || after === undefined || before === undefined) continue;
-      const noise = this.of(gradient);
-      const move = 2 * greatestMove(after.elements, before.elements);
-      for (const [index, own] of slack.entries()) {
-        const size = Math.abs(Number(gradient.elements[index]));
-        slack[index] = own + move * (size <= noise ? 1 : noise / size);
-      }
+    const gradient = this.#one.get(keyOf({ ...value, kind: 'gradient' }));
+    const change = this.#changeIn(this.#one, value);
+    if (gradient === undefined || change === null) return null;
+    const noise = this.of(gradient);
+    const move = 2 * largestOf(change);
+    const { elements } = gradient;
+    return Float32Array.from(elements.keys(), (at) => {
+      const size = Math.abs(Number(elements[at]));
+      return move * (size <= noise ? 1 : noise / size);
+    });
+  }
+
+  /** The elements of the parameter before the update that made it, in the run of one rank. */
+  beforeOf(value: RecordedValue): Elements | null {
+    return beforeIn(this.#one, value);
+  }
+
+  /** What the update has changed in a run. */
+  #changeIn(run: ReadonlyMap<string, RecordedValue>, value: RecordedValue): Float32Array | null {
+    const after = run.get(keyOf(value))?.elements;
+    const before = beforeIn(run, value);
+    if (after === undefined || before === null) return null;
+    return Float32Array.from(after.keys(), (at) => Number(after[at]) - Number(before[at]));
+  }
+
+  /** The bound of values of which the runs have these. The first is the run of one rank that was not moved. */
+  #bound(runs: readonly Elements[]): number {
+    const [elements = new Float32Array()] = runs;
+    let [spread, largest] = [0, 0];
+    for (const [index, own] of elements.entries()) {
+      if (Number.isFinite(own)) largest = Math.max(largest, Math.abs(Number(own)));
+      const all = runs.map((run) => Number(run[index])).filter(Number.isFinite);
+      if (all.length > 1) spread = Math.max(spread, Math.max(...all) - Math.min(...all));
     }
-    return slack;
+    return 4 * (spread + this.#perturbation * largest);
   }
 }
 
-/** The greatest difference of two lists of numbers. */
-function greatestMove(a: Elements, b: Elements): number {
-  let move = 0;
-  for (let index = 0; index < a.length; index++) {
-    move = Math.max(move, Math.abs(Number(a[index]) - Number(b[index] ?? Number.NaN)) || 0);
-  }
-  return move;
+/** The elements of a parameter before an update, as a run has recorded them. Null: it has not. */
+export function beforeIn(
+  run: ReadonlyMap<string, RecordedValue>,
+  { name, step, ...place }: ValuePlace,
+): Elements | null {
+  const kind = step === 1 ? 'initial' : 'parameter';
+  return run.get(keyOf({ ...place, name, kind, step: step - 1 }))?.elements ?? null;
+}
+
+/** The largest size of an element. */
+function largestOf(elements: Elements): number {
+  let largest = 0;
+  for (const element of elements) largest = Math.max(largest, Math.abs(Number(element)) || 0);
+  return largest;
 }
 
 /**

@@ -15,14 +15,14 @@ import {
 } from '@shardwise/core/extend';
 import { type ModelPlan, Step, type StepKind } from '@shardwise/strategies';
 import { describePlan } from './describe-plan.ts';
+import { byMicrobatches, byParts, type PartsOptions } from './by-parts.ts';
 import {
-  byParts,
-  dropByParts,
-  lossOf,
+  averageAuxiliaryLosses,
+  decidesByPart,
   mixesRows,
-  oneRankPlan,
-  targetCount,
-} from './one-rank-plan.ts';
+  workByParts,
+} from './modules-by-parts.ts';
+import { lossOf, oneRankPlan, targetCount } from './one-rank-plan.ts';
 import { Recorder } from './recorder.ts';
 import type { RankRecord, RecordedLeaf, RecordedPass, RecordedPlan } from './records.ts';
 import type { WholeBatch } from './whole-batch.ts';
@@ -53,6 +53,8 @@ export class Observation {
   #places: RankRecord['places'] = {};
   #isInPass = false;
   #passes = 0;
+  /** The number of parts that the latest pass of one rank passed one after the other. */
+  #parts = 1;
 
   /** `afterStep` is called after each update that was recorded. */
   constructor(one: OneRank | null, afterStep: (updates: number) => Promise<void> | void) {
@@ -73,7 +75,7 @@ export class Observation {
       }),
     );
     rankState.makeLeaf = (shape, dtype, value) => this.#leaf(shape, dtype, value);
-    rankState.makePlan = (spec, strategy) => this.#planned(spec, strategy);
+    rankState.makePlan = (make, spec, strategy) => this.#planned(make, spec, strategy);
     if (one !== null) rankState.standsFor = one.ranks;
   }
 
@@ -91,7 +93,8 @@ export class Observation {
   }
 
   #leaf(...[shape, dtype, value]: Parameters<LeafMaker>): Node {
-    if (this.#isInPass) return inputNode(shape, dtype, value);
+    // Numbers of the model and of the optimizer, such as a learning rate, are no rows of the batch.
+    if (this.#isInPass || this.recorder.isInStep) return inputNode(shape, dtype, value);
     const line = new CallSite('data').line ?? 'the library';
     const count = (this.#occurrences.get(line) ?? 0) + 1;
     this.#occurrences.set(line, count);
@@ -113,58 +116,75 @@ export class Observation {
     return inputNode(whole.shape, whole.dtype, { kind: 'host', bytes });
   }
 
-  #planned(spec: ModelSpec, strategy: Strategy): Plan {
+  #planned(make: () => ModelPlan, spec: ModelSpec, strategy: Strategy): Plan {
     const { recorder } = this;
     const one = this.#one;
     if (one === null) {
       const { mesh } = currentSession();
-      const plan: ModelPlan = { ...strategy.plan(spec, mesh.axes), buffers: spec.buffers ?? [] };
+      const plan = make();
       const described = describePlan(plan);
       this.#plan ??= described;
       this.#places = Object.fromEntries(
         mesh.axes.map(({ name, size }) => [name, { size, rank: mesh.coordinate(name) }]),
       );
-      const hooks = described.microbatches === 0;
+      const inMicrobatches = described.microbatches > 0;
       return {
         ...plan,
-        steps: [...plan.steps, new Step(recording, { recorder, hooks, own: this })],
+        steps: [...plan.steps, new Step(recording, { recorder, inMicrobatches, own: this })],
       };
     }
     this.#plan ??= one.plan;
     const loss = lossOf(strategy);
     const targets = targetCount(strategy);
     let needsAllRows = false;
-    let drawing: readonly RecordedPass[] | null = null;
+    let isByPart = false;
+    let working: readonly RecordedPass[] | null = null;
+    const allRows = (run: () => unknown, passes: readonly RecordedPass[]): unknown => {
+      working = passes;
+      try {
+        return run();
+      } finally {
+        working = null;
+      }
+    };
+    const { microbatches } = one.plan;
+    const options: PartsOptions = {
+      microbatches,
+      onPart: (part, microbatch) => {
+        Object.assign(recorder, { part, microbatch });
+      },
+    };
     return oneRankPlan(spec, {
       ready: async ({ model }) => {
         if (one.perturbation > 0) await this.#perturb(model, one.perturbation);
         needsAllRows = mixesRows(model);
-        if (needsAllRows) dropByParts(model, () => drawing);
-        await recorder.addModel(model, { hooks: one.plan.microbatches === 0 });
+        isByPart = decidesByPart(model);
+        if (needsAllRows) workByParts(model, () => working);
+        averageAuxiliaryLosses(model, () => (this.#isInPass ? 1 : this.#parts));
+        await recorder.addModel(model, { inMicrobatches: false });
       },
       around: (run, inputs) => {
-        const whole = (own: readonly unknown[]): unknown => {
-          if (loss === null || own.length <= targets) return run(own);
-          const end = own.length - targets;
-          return loss(run(own.slice(0, end)), own.slice(end));
+        const pass = (own: readonly unknown[]): unknown => {
+          const passes = one.passes[this.#passes++] ?? [];
+          this.#parts = 1;
+          if (needsAllRows) {
+            return microbatches < 2
+              ? allRows(() => run(own), passes)
+              : byMicrobatches(
+                  (each, ofRanks) => allRows(() => run(each), ofRanks),
+                  own,
+                  passes,
+                  options,
+                );
+          }
+          if (!isByPart && !passes.some(({ draws }) => draws)) return run(own);
+          this.#parts = Math.max(1, passes.length);
+          return byParts(run, own, passes, options);
         };
         return this.inPass(inputs, () => {
-          const passes = one.passes[this.#passes++] ?? [];
-          if (!passes.some(({ draws }) => draws)) return whole(inputs);
-          if (needsAllRows) {
-            drawing = passes;
-            try {
-              return whole(inputs);
-            } finally {
-              drawing = null;
-            }
-          }
-          return byParts(whole, inputs, passes, {
-            microbatches: one.plan.microbatches,
-            onPart: (part) => {
-              recorder.part = part;
-            },
-          });
+          if (loss === null || inputs.length <= targets) return pass(inputs);
+          const end = inputs.length - targets;
+          return loss(pass(inputs.slice(0, end)), inputs.slice(end));
         });
       },
     });
@@ -199,7 +219,7 @@ type LeafMaker = NonNullable<typeof rankState.makeLeaf>;
 
 interface Recording {
   readonly recorder: Recorder;
-  readonly hooks: boolean;
+  readonly inMicrobatches: boolean;
   readonly own: Observation;
 }
 
@@ -207,8 +227,8 @@ interface Recording {
 const recording: StepKind<Recording> = {
   name: 'recording',
   collectives: () => [],
-  async apply({ recorder, hooks, own }, context) {
-    await recorder.addModel(context.model, { hooks });
+  async apply({ recorder, inMicrobatches, own }, context) {
+    await recorder.addModel(context.model, { inMicrobatches });
     context.hooks.unshift({
       forward: (run, inputs) => own.inPass(inputs, () => run(...inputs)),
     });

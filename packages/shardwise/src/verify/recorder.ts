@@ -12,14 +12,17 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { forEachTensor } from '@shardwise/strategies';
-import type { Elements, RankRecord, RecordedKind, RecordedPass, RecordedValue } from './records.ts';
+import type {
+  Elements,
+  RankRecord,
+  RecordedKind,
+  RecordedPass,
+  RecordedValue,
+  ValuePlace,
+} from './records.ts';
 
 /** A value that the next update reads. */
-interface Awaited {
-  readonly kind: RecordedKind;
-  readonly name: string;
-  readonly call: number;
-  readonly part: number | null;
+interface Awaited extends Omit<ValuePlace, 'step'> {
   readonly tensor: Tensor;
 }
 
@@ -42,31 +45,48 @@ export class Recorder {
   readonly #oldGradients = new Map<string, unknown>();
   #backwards = 0;
   #isInStep = false;
+  #inMicrobatches = false;
   /** The part of the batch whose pass is being built, if one rank passes them one after the other. */
   part: number | null = null;
+  /** The microbatch whose pass is being built, if a pass has several. */
+  microbatch: number | null = null;
 
   /** The number of updates so far. */
   get updates(): number {
     return this.backwards.length;
   }
 
-  get modelCount(): number {
-    return this.#models.length;
+  /** Whether an optimizer makes an update now. */
+  get isInStep(): boolean {
+    return this.#isInStep;
   }
 
-  /** Records a model from now on. `hooks`: whether outputs of modules are recorded. */
-  async addModel(model: Module, { hooks }: { readonly hooks: boolean }): Promise<void> {
+  /**
+   * Records a model from now on. `inMicrobatches`: whether a pass of the model calls it for one microbatch after the
+   * other, as a pipeline does.
+   */
+  async addModel(
+    model: Module,
+    { inMicrobatches }: { readonly inMicrobatches: boolean },
+  ): Promise<void> {
     const prefix = this.#models.length === 0 ? '' : `model ${this.#models.length + 1}: `;
     this.#models.push(model);
-    const inExperts = model
-      .namedModules()
-      .flatMap(([path, module]) => (module instanceof MixtureOfExperts ? [`${path}.`] : []));
+    this.#inMicrobatches = inMicrobatches;
+    if (inMicrobatches) {
+      model.registerForwardPreHook(() => {
+        if (this.microbatch !== null) this.microbatch++;
+        return undefined;
+      });
+    }
+    // Experts have the tokens that were routed to them, in batches of the strategy.
+    const experts = new Set<Module>(
+      model
+        .namedModules()
+        .flatMap(([, module]) => (module instanceof MixtureOfExperts ? [module.experts] : [])),
+    );
     for (const [path, module] of model.namedModules()) {
       this.classes[`${prefix}${path}`] = module.constructor.name;
-      // Each expert has the tokens that were routed to it, in batches of the strategy.
-      if (inExperts.some((outer) => (outer === '.' ? path !== '' : path.startsWith(outer))))
-        continue;
-      if (!hooks || typeof Reflect.get(module, 'forward') !== 'function') continue;
+      if (experts.has(module) || typeof Reflect.get(module, 'forward') !== 'function') continue;
       module.registerForwardHook((_, __, output) => {
         this.#await('output', `${prefix}${path}`, output);
         return undefined;
@@ -79,7 +99,9 @@ export class Recorder {
   pass<T>(inputs: readonly unknown[], run: () => T): T {
     if (!isGradEnabled()) return run();
     const before = drawn();
+    if (this.#inMicrobatches) this.microbatch = -1;
     const result = run();
+    this.microbatch = null;
     const tensors: Tensor[] = [];
     forEachTensor(inputs, (tensor) => tensors.push(tensor));
     for (const tensor of tensors) if (tensor.node.value === null) tensor.retain();
@@ -147,11 +169,12 @@ export class Recorder {
     forEachTensor(value, (tensor) => tensors.push(tensor));
     for (const [index, tensor] of tensors.entries()) {
       const full = tensors.length === 1 ? name : `${name} (output ${index})`;
-      const key = JSON.stringify([kind, full, this.part]);
+      const { part, microbatch } = this;
+      const key = JSON.stringify([kind, full, part, microbatch]);
       const call = this.#calls.get(key) ?? 0;
       this.#calls.set(key, call + 1);
       if (tensor.node.value === null) tensor.retain();
-      this.#awaited.push({ kind, name: full, call, part: this.part, tensor });
+      this.#awaited.push({ kind, name: full, call, part, microbatch, tensor });
     }
   }
 
@@ -165,6 +188,10 @@ export class Recorder {
       this.passes.push({ ...pass, inputs });
     }
     for (const { tensor, ...about } of awaited) {
+      // Each rank builds the passes of all stages, and keeps what its own make.
+      const { value } = tensor.node;
+      const isOfStage = value !== null && value.kind !== 'freed';
+      if (this.#inMicrobatches && about.microbatch !== null && !isOfStage) continue;
       this.values.push(await recorded({ ...about, step }, tensor, tensor));
     }
   }
@@ -175,9 +202,7 @@ export class Recorder {
       if (!isOwn(parameter) || !isHeldAt(part.layout, ownPlace)) continue;
       const { grad } = part;
       if (grad === null) continue;
-      this.values.push(
-        await recorded({ kind: 'gradient', name, step, call: 0, part: null }, grad, part),
-      );
+      this.values.push(await recorded({ kind: 'gradient', name, step, ...once }, grad, part));
     }
   }
 
@@ -189,23 +214,20 @@ export class Recorder {
     for (const [name, parameter] of this.#parameters()) {
       const { part } = parameter;
       if (!isOwn(parameter) || !isHeldAt(part.layout, ownPlace)) continue;
-      this.values.push(await recorded({ kind, name, step, call: 0, part: null }, part, part));
+      this.values.push(await recorded({ kind, name, step, ...once }, part, part));
     }
     for (const [index, model] of this.#models.entries()) {
       const prefix = index === 0 ? '' : `model ${index + 1}: `;
       for (const [name, buffer] of model.namedBuffers()) {
-        const about = {
-          kind: 'buffer' as const,
-          name: `${prefix}${name}`,
-          step,
-          call: 0,
-          part: null,
-        };
+        const about = { kind: 'buffer' as const, name: `${prefix}${name}`, step, ...once };
         this.values.push(await recorded(about, buffer, buffer));
       }
     }
   }
 }
+
+/** The place of a value that there is once in a step. */
+const once = { call: 0, part: null, microbatch: null } as const;
 
 /** How far the random numbers of this rank have got. */
 function drawn(): string {
@@ -220,11 +242,7 @@ async function hashOfTensor(tensor: Tensor): Promise<string> {
 }
 
 /** Reads a tensor. `kept` is the parameter whose layout it has. */
-async function recorded(
-  about: Pick<RecordedValue, 'kind' | 'name' | 'step' | 'call' | 'part'>,
-  tensor: Tensor,
-  kept: Tensor,
-): Promise<RecordedValue> {
+async function recorded(about: ValuePlace, tensor: Tensor, kept: Tensor): Promise<RecordedValue> {
   const types = tensor.node.axisTypes?.byAxis ?? new Map<string, string>();
   const of = (type: string): string[] =>
     [...types].flatMap(([axis, own]) => (own === type ? [axis] : []));

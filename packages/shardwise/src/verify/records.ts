@@ -19,6 +19,8 @@ export type RecordedValue = {
   readonly call: number;
   /** The part of the batch, if one rank passes the parts one after the other. Else null. */
   readonly part: number | null;
+  /** The microbatch of the pass, if the pass has several. Else null. */
+  readonly microbatch: number | null;
   readonly shape: readonly number[];
   readonly dtype: DType;
   readonly elements: Elements;
@@ -28,6 +30,12 @@ export type RecordedValue = {
   readonly varying: readonly string[];
   readonly partial: readonly string[];
 };
+
+/** What tells a value from all others of a run. */
+export type ValuePlace = Pick<
+  RecordedValue,
+  'kind' | 'name' | 'step' | 'call' | 'part' | 'microbatch'
+>;
 
 /** A tensor that the program made of data. */
 export type RecordedLeaf = {
@@ -92,14 +100,9 @@ export function partOf({ places, plan }: Pick<RankRecord, 'places' | 'plan'>): {
 }
 
 /** A key of a value that is the same in all runs. */
-export function keyOf({
-  kind,
-  name,
-  step,
-  call,
-  part,
-}: Pick<RecordedValue, 'kind' | 'name' | 'step' | 'call' | 'part'>): string {
-  return JSON.stringify([kind, name, step, call, part]);
+export function keyOf(value: ValuePlace): string {
+  const { kind, name, step, call, part, microbatch } = value;
+  return JSON.stringify([kind, name, step, call, part, microbatch]);
 }
 
 /** Whether plain data from another rank of this program is a record. */

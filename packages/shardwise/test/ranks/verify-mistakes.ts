@@ -1,13 +1,24 @@
-import { fromData, nn, type Strategy, Tensor } from '@shardwise/core';
+import { createMesh } from '@shardwise/collectives';
+import { fromData, full, nn, setRank, type Strategy, Tensor } from '@shardwise/core';
 import {
   allReduce,
   currentSession,
+  type Gate,
   type Model,
   noGrad,
   ownPlace,
+  scaleGradients,
   sendRecv,
 } from '@shardwise/core/extend';
-import { ddp, fsdp, type ModelPlan, Step, type StepKind } from '@shardwise/strategies';
+import {
+  ddp,
+  expertParallel,
+  fsdp,
+  type ModelPlan,
+  pipeline,
+  Step,
+  type StepKind,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -84,6 +95,9 @@ function withStep(strategy: Strategy, apply: StepKind<object>['apply']): Strateg
 }
 
 interface Mistake {
+  /** The axis of the mesh. Default: dp. */
+  readonly axis?: string;
+  readonly steps?: number;
   readonly build?: () => Net & Model<[Tensor], Tensor>;
   readonly step?: (run: Run) => Promise<void>;
   readonly strategy?: () => Strategy;
@@ -210,6 +224,119 @@ export const mistakes: Readonly<Record<string, Mistake>> = {
   },
 };
 
+/** Two stages, of which the second begins with the layer in the middle. */
+const staged = pipeline({
+  schedule: '1f1b',
+  microbatches: 2,
+  cut: ['middle'],
+  loss: (output: Tensor, y: Tensor) => nn.functional.crossEntropy(output, y),
+});
+
+/** A step of a pipeline, whose ranks have the same rows. */
+async function stagedStep(run: Run): Promise<void> {
+  const { x, y } = batchOf(run.step, 0);
+  run.optimizer.zeroGrad();
+  const { model }: { model: Model<readonly unknown[], unknown> } = run;
+  const loss = model.forward(x, y);
+  if (!(loss instanceof Tensor)) throw new TypeError();
+  loss.backward();
+  await run.optimizer.step();
+}
+
+/** A layer of experts between two layers. */
+class ExpertNet extends Net {
+  readonly experts: nn.MixtureOfExperts;
+
+  constructor(gate: Gate) {
+    super();
+    this.experts = new nn.MixtureOfExperts(8, 6, 4, { gate });
+  }
+
+  /** Shape: x [B, 6] -> [B, 5]. */
+  override forward(x: Tensor): Tensor {
+    const h = this.up.forward(x).tanh();
+    return this.down.forward(this.middle.forward(h.add(this.experts.forward(h))).tanh());
+  }
+}
+
+/** Mistakes in pipelines, in layers of experts, and small ones in a late step. */
+const otherMistakes: Readonly<Record<string, Mistake>> = {
+  'a stage that computes a microbatch with another activation': {
+    axis: 'pp',
+    step: stagedStep,
+    strategy: () =>
+      withStep(staged, (_, { model }) => {
+        let calls = 0;
+        model.getSubmodule('middle').registerForwardHook((_module, _inputs, output) => {
+          const isSecond = calls++ % 2 === 1;
+          return isSecond && output instanceof Tensor ? output.mul(1.01) : undefined;
+        });
+      }),
+  },
+  'experts that answer to the tokens of other ranks': {
+    axis: 'ep',
+    build: () => new ExpertNet(nn.topKGate({ k: 2 })),
+    strategy: () =>
+      withStep(expertParallel({ k: 2 }), (_, { model }) => {
+        model
+          .getSubmodule('experts')
+          .registerForwardHook((_module, _inputs, output) =>
+            output instanceof Tensor ? sendRecv(output, 'ep', [1, 0]) : undefined,
+          );
+      }),
+  },
+  'experts that drop fewer tokens on several ranks': {
+    axis: 'ep',
+    build: () => new ExpertNet(nn.topKGate({ k: 2, capacity: { factor: 0.5 } })),
+    strategy: () =>
+      withStep(expertParallel({ k: 2 }), (_, { model }) => {
+        const gate = nn.topKGate({ k: 2, capacity: { factor: 1.5 } });
+        Object.assign(model.getSubmodule('experts'), { gate });
+      }),
+  },
+  'gradients of experts that are not divided by the ranks': {
+    axis: 'ep',
+    strategy: () => expertParallel({ k: 2 }),
+    build: () => new ExpertNet(nn.topKGate({ k: 2 })),
+    step: async (run) => {
+      const loss = lossOf(run, batchOf(run.step, run.rank));
+      run.optimizer.zeroGrad();
+      loss.backward();
+      if (run.worldSize > 1) {
+        const { up } =
+          run.model.module instanceof ExpertNet ? run.model.module.experts.experts : {};
+        if (up !== undefined) scaleGradients([up.part], full([], 2));
+      }
+      await run.optimizer.step();
+    },
+  },
+  'a learning rate that is a thousandth larger on one rank in step 12': {
+    steps: 12,
+    step: async (run) => {
+      const loss = lossOf(run, batchOf(run.step, run.rank));
+      run.optimizer.zeroGrad();
+      loss.backward();
+      const isWrong = run.step === 12 && run.worldSize > 1 && run.rank === 1;
+      for (const group of run.optimizer.paramGroups)
+        Object.assign(group, { lr: isWrong ? 1.001e-3 : 1e-3 });
+      await run.optimizer.step();
+    },
+  },
+  'a weight that a rank moves by a millionth in step 12': {
+    steps: 12,
+    step: async (run) => {
+      const loss = lossOf(run, batchOf(run.step, run.rank));
+      run.optimizer.zeroGrad();
+      loss.backward();
+      if (run.step === 12 && run.worldSize > 1 && run.rank === 1) {
+        const { weight } = run.model.module.down;
+        noGrad(() => weight.assign(weight.add(1e-6)));
+      }
+      await run.optimizer.step();
+    },
+  },
+};
+
 /** What a test reads of what was found, by the name of the program. */
 export const verifications = z.record(
   z.string(),
@@ -226,11 +353,14 @@ export const verifications = z.record(
 
 /** Verifies each program, and returns what is found. */
 export async function main(context: RankContext): Promise<Record<string, Verification>> {
-  await join(context);
+  const { group } = await join(context);
+  const { backend: device } = currentSession();
   const found: Record<string, Verification> = {};
-  for (const [name, mistake] of Object.entries(mistakes)) {
+  for (const [name, mistake] of Object.entries({ ...mistakes, ...otherMistakes })) {
     const { build = () => new Net(), step = rightStep, strategy = () => ddp() } = mistake;
-    found[name] = await verify<Net, [Tensor], Tensor>(build, step, strategy());
+    const { axis = 'dp', steps = 3 } = mistake;
+    setRank({ device, mesh: await createMesh(group, [{ name: axis, size: group.size }]) });
+    found[name] = await verify<Net, [Tensor], Tensor>(build, step, strategy(), { steps });
   }
   return found;
 }

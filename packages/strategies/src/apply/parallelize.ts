@@ -21,12 +21,11 @@ export function planFor(model: Module, strategy: Strategy): ModelPlan {
   requireModule('a plan', model);
   requireStrategy(strategy);
   const spec = modelSpec(model);
-  return (
-    rankState.makePlan?.(spec, strategy) ?? {
-      ...strategy.plan(spec, currentSession().mesh.axes),
-      buffers: spec.buffers,
-    }
-  );
+  const make = (): ModelPlan => ({
+    ...strategy.plan(spec, currentSession().mesh.axes),
+    buffers: spec.buffers,
+  });
+  return rankState.makePlan?.(make, spec, strategy) ?? make();
 }
 
 /**

@@ -90,6 +90,14 @@ export class LayerParameter extends DividedParameter {
     this.#batch.push(ranks);
   }
 
+  /**
+   * Has expressions read a node of their own from now on. A pipeline calls it before each pass, because it frees what the
+   * pass before has read, when that pass runs.
+   */
+  forgetSeen(): void {
+    this.#seen = null;
+  }
+
   /** Returns the same node to all expressions that read the part, so that its gradient is sent once. */
   #seenInBatch(part: Node, batch: readonly BatchRanks[]): Node {
     const own = { part, region: currentRegion(), isGradEnabled: isGradEnabled() };

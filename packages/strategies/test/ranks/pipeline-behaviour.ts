@@ -40,6 +40,11 @@ export const behaviour = z.object({
   scaled: z.object({ overflow: z.boolean(), finite: z.boolean(), scales: numbers }),
   /** The running means: in the pipeline and on one rank. */
   buffers: z.object({ piped: numbers, alone: numbers }),
+  /** The outputs of blocks that a hook retains, of both microbatches of a pass: those that this rank has, and those of one rank. */
+  retained: z.object({
+    piped: z.record(z.string(), numbers),
+    alone: z.record(z.string(), numbers),
+  }),
   /** Running means that change once per pass, and the expected means of all rows that reached each norm. */
   deferred: z.object({ piped: numbers, expected: numbers }),
   /**
@@ -196,6 +201,42 @@ class Norms extends nn.Module {
   forward(x: Tensor): Tensor {
     return this.layers.forward(x);
   }
+}
+
+async function retained(): Promise<Behaviour['retained']> {
+  const [model, reference] = [await piped(), alone()];
+  const { x, y } = batch(0);
+  const outputsIn = (module: Language): Map<string, Tensor[]> => {
+    const found = new Map<string, Tensor[]>();
+    for (const [index, block] of [...module.blocks].entries()) {
+      block.registerForwardHook((_module, _inputs, output) => {
+        const path = `blocks.${index}`;
+        if (output instanceof Tensor)
+          found.set(path, [...(found.get(path) ?? []), output.retain()]);
+        return undefined;
+      });
+    }
+    return found;
+  };
+  const read = async (
+    outputs: ReadonlyMap<string, Tensor[]>,
+  ): Promise<Record<string, number[]>> => {
+    const own: Record<string, number[]> = {};
+    for (const [path, tensors] of outputs) {
+      const isHere = ({ node: { value } }: Tensor): boolean =>
+        value !== null && value.kind !== 'freed';
+      if (!tensors.every(isHere)) continue;
+      own[path] = values(await concat(tensors, 0).data());
+    }
+    return own;
+  };
+  const [own, expected] = [outputsIn(model.module), outputsIn(reference)];
+  const loss = model.forward(x, y);
+  loss.backward();
+  await loss.item();
+  const whole = languageLoss(reference.forward(x), y);
+  await whole.item();
+  return { piped: await read(own), alone: await read(expected) };
 }
 
 async function buffers(): Promise<Behaviour['buffers']> {
@@ -586,6 +627,7 @@ export async function main(
     passes: await passes(),
     scaled: await scaled(),
     buffers: await buffers(),
+    retained: await retained(),
     deferred: await deferred(),
     ownLoss: await ownLoss(),
     frozen: await frozen(),

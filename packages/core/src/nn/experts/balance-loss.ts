@@ -3,7 +3,7 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { allReduce } from '../../tensor/collectives.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import type { Routing } from './gate.ts';
+import { chosenExperts, type Routing } from './gate.ts';
 
 /**
  * A loss that is smallest if all experts have the same number of routes. P is the mean share of each expert, and F is
@@ -63,8 +63,7 @@ export function balanceLoss(
   const choices = experts.reshape([tokens, k]);
   const counted = kind === 'megatron' ? choices : choices.slice(1, 0, 1);
   const meanOf = (x: Tensor): Tensor => x.reshape([sequences, tokens / sequences, count]).mean([1]);
-  // A choice that was left out has the number of experts as its index, so oneHot counts it nowhere.
-  const load = meanOf(counted.oneHot(count).to('f32').sum([1]));
+  const load = meanOf(chosenExperts(counted, count).sum([1]));
   const all = axes.reduce((mean, axis) => allReduce(mean, axis, { reduce: 'avg' }), load);
   return meanOf(shares)
     .mul(all)

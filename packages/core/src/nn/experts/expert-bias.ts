@@ -5,6 +5,7 @@ import type { OptionRules } from '../../base/option-rules.ts';
 import { allReduce } from '../../tensor/collectives.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { BufferTensor } from '../parameter/parameter.ts';
+import { chosenExperts } from './gate.ts';
 
 /** How the biases of experts are updated (Wang et al. 2024, "Auxiliary-loss-free load balancing"). */
 export interface BiasUpdate {
@@ -36,7 +37,7 @@ export class ExpertBias {
     const before = this.#counts;
     this.#counts = composed(() =>
       noGrad(() => {
-        const own = experts.oneHot(count).to('f32').sum([0]);
+        const own = chosenExperts(experts, count).sum([0]);
         return before === null ? own : before.add(own);
       }),
     );

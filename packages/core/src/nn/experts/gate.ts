@@ -44,3 +44,15 @@ export interface Gate {
   mostRoutes(tokens: number, experts: number, training: boolean): number;
   route(input: GateInput): Routing;
 }
+
+/**
+ * Which expert each route goes to, of `count` experts. A choice that was left out has the number of experts as its
+ * index, and counts nowhere. Shape: experts i32 [..] -> f32 [.., E].
+ */
+export function chosenExperts(experts: Tensor, count: number): Tensor {
+  const dim = experts.ndim;
+  return experts
+    .oneHot(count + 1)
+    .slice(dim, 0, count)
+    .to('f32');
+}

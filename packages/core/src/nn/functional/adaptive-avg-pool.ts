@@ -1,3 +1,4 @@
+import { rankState } from '../../ambient.ts';
 import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/pending/small-values.ts';
@@ -41,7 +42,9 @@ export function adaptiveAvgPool1d(x: Tensor, outputSize: number): Tensor {
   requireShape({ operation: 'adaptiveAvgPool1d', name: 'x', value: x }, ['N', 'C', 'L']);
   requireDType('adaptiveAvgPool1d', x, floats);
   requireExtent('adaptiveAvgPool1d', { x });
-  return composed(() => inWide(x, (wide) => meansAlong(wide, 2, outputSize)));
+  const pooled = composed(() => inWide(x, (wide) => meansAlong(wide, 2, outputSize)));
+  rankState.observer?.pool(pooled.contents, x.contents);
+  return pooled;
 }
 
 /**
@@ -56,7 +59,11 @@ export function adaptiveAvgPool2d(x: Tensor, outputSize: OutputSize2d): Tensor {
   requireExtent('adaptiveAvgPool2d', { x });
   const [height, width] =
     typeof outputSize === 'object' && outputSize !== null ? outputSize : [outputSize, outputSize];
-  return composed(() => inWide(x, (wide) => meansAlong(meansAlong(wide, 2, height), 3, width)));
+  const pooled = composed(() =>
+    inWide(x, (wide) => meansAlong(meansAlong(wide, 2, height), 3, width)),
+  );
+  rankState.observer?.pool(pooled.contents, x.contents);
+  return pooled;
 }
 
 /** Sums of 16-bit values are computed in f32. */

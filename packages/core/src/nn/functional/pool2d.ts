@@ -1,3 +1,4 @@
+import { rankState } from '../../ambient.ts';
 import { computeDType } from '../../base/dtype-kind.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { withoutAutocast } from '../../graph/autocast.ts';
@@ -44,7 +45,7 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
   const dilation = pair(options.dilation ?? 1);
   requireDType('maxPool2d', x, floats);
   const around = [0, 0, ...padding];
-  return composed(() => {
+  const pooled = composed(() => {
     const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
     const shifts = (values: Tensor): Tensor =>
       shiftsOf('maxPool2d', values, window, { stride, dilation });
@@ -59,6 +60,8 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
     const chosen = isLowest.where(inside.argMax(0, { keepDim: true }), places);
     return candidates.gather(0, chosen).squeeze(0);
   });
+  rankState.observer?.pool(pooled.contents, x.contents);
+  return pooled;
 }
 
 /**

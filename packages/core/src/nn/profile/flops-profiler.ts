@@ -10,7 +10,7 @@ import { Module } from '../module/module.ts';
 import { nodesIn } from '../summary/tensors-in.ts';
 import type { FlopConvention } from './flop-rules.ts';
 import { formatProfile, type FormatProfileOptions } from './format-profile.ts';
-import { GraphLedger } from './graph-ledger.ts';
+import { GraphLedger, type Work } from './graph-ledger.ts';
 import { measureModules } from './measure-modules.ts';
 import type { ModelProfile, ModuleProfile } from './model-profile.ts';
 
@@ -115,7 +115,7 @@ export class FlopsProfiler {
     const modules = this.#model
       .namedModules()
       .map(([path, module]) => this.#profileOf(path, module, ledger));
-    const whole = ledger.workOf(this.#model).forward;
+    const whole = this.#workOf(this.#model, ledger).forward;
     const profile: ModelProfile = {
       modules,
       flops: whole.flops,
@@ -138,6 +138,12 @@ export class FlopsProfiler {
     return this.#ledger;
   }
 
+  /** A model that is not called itself, as in generate(), has done all that has run. */
+  #workOf(module: Module, ledger: GraphLedger): Work {
+    const isAll = module === this.#model && ledger.callsOf(module) === 0;
+    return ledger.workOf(isAll ? null : module);
+  }
+
   #profileOf(path: string, module: Module, ledger: GraphLedger): ModuleProfile {
     const parameters = module.parameters();
     const times = this.#forwardMs;
@@ -148,7 +154,7 @@ export class FlopsProfiler {
       calls: ledger.callsOf(module),
       params: parameters.reduce((sum, { numel }) => sum + numel, 0),
       paramsOfRank: parameters.reduce((sum, { part }) => sum + part.numel, 0),
-      work: ledger.workOf(module),
+      work: this.#workOf(module, ledger),
       forwardMs: times === null ? undefined : (times.get(module) ?? 0),
     };
   }

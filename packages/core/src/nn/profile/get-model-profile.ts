@@ -3,6 +3,8 @@ import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
 import { newestNodeId, noGrad } from '../../graph/create-node.ts';
 import { forgetValues } from '../../realize/pending/small-values.ts';
+import { currentSession } from '../../rank.ts';
+import { ConfigError } from '../../spec/errors.ts';
 import type { Model } from '../../spec/strategy.ts';
 import type { Module } from '../module/module.ts';
 import { nodesSince } from '../summary/nodes-since.ts';
@@ -10,12 +12,19 @@ import { nodesIn } from '../summary/tensors-in.ts';
 import { FlopsProfiler, type FlopsProfilerOptions, profilerRules } from './flops-profiler.ts';
 import type { ModelProfile } from './model-profile.ts';
 
+/** A model that generates by itself. */
+export interface GeneratingModel<Inputs extends readonly unknown[]> {
+  generate(...inputs: Inputs): unknown;
+}
+
 /** Options of `getModelProfile`. The names are those of DeepSpeed. */
 export interface ModelProfileOptions<
   Inputs extends readonly unknown[],
 > extends FlopsProfilerOptions {
   /** The arguments of the model's `forward`. */
   readonly args: Inputs;
+  /** Whether forward passes are profiled, or `model.generate(...args)`, which has no times of modules. Default: forward. */
+  readonly mode?: 'forward' | 'generate';
   /** The passes before the one that is measured. The first one compiles programs. Default: 1. */
   readonly warmUp?: number;
 }
@@ -26,6 +35,7 @@ const rules: OptionRules<ModelProfileOptions<readonly unknown[]>> = {
     fits: (value): value is readonly unknown[] => Array.isArray(value),
     expected: 'the arguments of forward, in a list',
   }),
+  mode: option.oneOf('forward', 'generate'),
   warmUp: option.count,
 };
 
@@ -35,31 +45,58 @@ const rules: OptionRules<ModelProfileOptions<readonly unknown[]>> = {
  * Throws ConfigError, and the errors of the model.
  */
 export async function getModelProfile<const Inputs extends readonly unknown[]>(
+  model: Module & GeneratingModel<Inputs>,
+  options: ModelProfileOptions<Inputs> & { readonly mode: 'generate' },
+): Promise<ModelProfile>;
+export async function getModelProfile<const Inputs extends readonly unknown[]>(
   model: Module & Model<Inputs, unknown>,
+  options: ModelProfileOptions<Inputs> & { readonly mode?: 'forward' },
+): Promise<ModelProfile>;
+export async function getModelProfile<const Inputs extends readonly unknown[]>(
+  model: Module & Partial<Model<Inputs, unknown> & GeneratingModel<Inputs>>,
   options: ModelProfileOptions<Inputs>,
 ): Promise<ModelProfile> {
   checkOptions<ModelProfileOptions<readonly unknown[]>>('getModelProfile', options, rules);
-  const { args, warmUp = 1, ...ofProfiler } = options;
+  const { args, mode = 'forward', warmUp = 1, ...ofProfiler } = options;
   const profiler = new FlopsProfiler(model, ofProfiler);
-  for (let pass = 0; pass < warmUp; pass++) await profileForward(profiler, model, args);
-  return profileForward(profiler, model, args);
+  for (let pass = 0; pass < warmUp; pass++) await profileOnce(profiler, model, args, mode);
+  return profileOnce(profiler, model, args, mode);
 }
 
-async function profileForward<Inputs extends readonly unknown[]>(
+async function profileOnce<Inputs extends readonly unknown[]>(
   profiler: FlopsProfiler,
-  model: Model<Inputs, unknown>,
+  model: Partial<Model<Inputs, unknown> & GeneratingModel<Inputs>>,
   args: Inputs,
+  mode: 'forward' | 'generate',
 ): Promise<ModelProfile> {
   profiler.startProfile();
   const olderId = newestNodeId();
   try {
-    const output = noGrad(() => model.forward(...args));
-    // The program cannot read what the pass has made. Otherwise the first run would compute all small values.
-    forgetValues(nodesSince(nodesIn(output), olderId));
-    await profiler.measureForward(output);
+    if (mode === 'generate') {
+      if (model.generate === undefined) throw hasNo('generate()');
+      await currentSession().realize(nodesIn(await model.generate(...args)));
+    } else {
+      if (model.forward === undefined) throw hasNo('forward()');
+      const { forward } = model;
+      const output = noGrad<unknown>(() => Reflect.apply(forward, model, args));
+      // The program cannot read what the pass has made. Otherwise the first run would compute all small values.
+      forgetValues(nodesSince(nodesIn(output), olderId));
+      await profiler.measureForward(output);
+    }
   } catch (error) {
     profiler.stopProfile();
     throw error;
   }
   return profiler.stopProfile();
+}
+
+function hasNo(method: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `the profile of ${method} of a model`,
+      found: `the model has no ${method}`,
+      todo: "Pass mode: 'forward' for models with forward(), and mode: 'generate' for those with generate(...args)",
+    },
+    { method },
+  );
 }

@@ -1,3 +1,4 @@
+import { elementCount } from '../../base/shape.ts';
 import type { Node } from '../../graph/node.ts';
 import { observeGraph } from '../../graph/observe-graph.ts';
 import { Tensor } from '../../tensor/tensor.ts';
@@ -19,6 +20,8 @@ export class GraphLedger {
   readonly #end: () => void;
   /** For the result of a layer that counts as a whole, what it counts beside its products. */
   readonly #ofLayers = new Map<number, number>();
+  /** For the result of a function that pools, what it counts. */
+  readonly #ofPools = new Map<number, number>();
   readonly #calls = new Map<Module, number>();
   readonly #work = new Map<Module | null, Record<Phase, { flops: number; macs: number }>>();
 
@@ -39,6 +42,10 @@ export class GraphLedger {
       backward: () => {},
       remade: () => {},
       update: () => {},
+      pool: (output, input) => {
+        // A pool of windows of one element returns its input.
+        if (output !== input) this.#ofPools.set(output.id, elementCount(input.shape));
+      },
       run: (nodes) => nodes.forEach((node) => this.#count(node)),
     });
   }
@@ -86,10 +93,14 @@ export class GraphLedger {
     const isForward = phase === 'forward' || phase === 'recomputation';
     const counted = nodeFlops(node, this.#convention, isForward);
     const innermost = modules.at(-1);
-    if (this.#convention === 'pytorch' || !isForward || innermost === undefined) return counted;
-    if (layerRule(innermost) === null) return counted;
+    if (this.#convention === 'pytorch' || !isForward) return counted;
+    const made = this.#places.originOf(node);
     const { products } = counted;
-    const beside = this.#ofLayers.get(this.#places.originOf(node)) ?? 0;
+    if (innermost === undefined || layerRule(innermost) === null) {
+      const pooled = this.#ofPools.get(made);
+      return pooled === undefined ? counted : { flops: pooled, products };
+    }
+    const beside = this.#ofLayers.get(made) ?? 0;
     return { flops: products + beside, products };
   }
 }

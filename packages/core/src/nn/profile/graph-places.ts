@@ -112,6 +112,8 @@ export class GraphPlaces implements GraphObserver {
     this.#pass(olderId, 'optimizer');
   }
 
+  pool(): void {}
+
   run(): void {}
 
   #during(module: Module, call: () => unknown, inputs: readonly unknown[]): unknown {

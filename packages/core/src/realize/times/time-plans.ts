@@ -46,6 +46,7 @@ export function timePlans(listener: PlanListener): () => void {
     backward: () => {},
     remade: () => {},
     update: () => {},
+    pool: () => {},
     run: () => {
       run?.end();
       run = null;

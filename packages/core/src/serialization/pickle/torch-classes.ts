@@ -16,6 +16,13 @@ const storages: ReadonlySet<string> = new Set(
   ),
 );
 
+/** Names that stand for a type: of elements, or of what _rebuild_from_type_v2 makes. They are never called. */
+const types: ReadonlySet<string> = new Set(
+  ['Tensor', 'nn.parameter.Parameter', 'float64', 'float32', 'float16', 'bfloat16'].map(
+    (type) => `torch.${type}`,
+  ),
+);
+
 /** The functions that a pickle may call. Each makes a value of plain data, and nothing else. */
 type Call = (inputs: readonly PickledValue[]) => PickledValue | undefined;
 const calls: ReadonlyMap<string, Call> = new Map<string, Call>([
@@ -25,6 +32,7 @@ const calls: ReadonlyMap<string, Call> = new Map<string, Call>([
     'torch._utils._rebuild_parameter',
     ([tensor]) => (tensor instanceof PickledTensor ? tensor : undefined),
   ],
+  ['torch._tensor._rebuild_from_type_v2', rebuildFromType],
   ['torch.Size', ([sizes]) => (sizes instanceof PickledTuple ? sizes : undefined)],
   ['__builtin__.set', ([items]) => (items instanceof PickledList ? items : undefined)],
   ['builtins.set', ([items]) => (items instanceof PickledList ? items : undefined)],
@@ -37,7 +45,7 @@ export function isObject(name: string): boolean {
 
 /** Whether a pickle may name a class or function. */
 export function isAllowed(name: string): boolean {
-  return calls.has(name) || storages.has(name) || isObject(name);
+  return calls.has(name) || storages.has(name) || types.has(name) || isObject(name);
 }
 
 /** What a call gives. Undefined for a call that PyTorch does not write. */
@@ -72,6 +80,12 @@ function rebuildTensor([storage, offset, shape, strides]: readonly PickledValue[
   const isEmpty = sizes.includes(0);
   if (!isEmpty && !(last < storage.length)) return undefined;
   return new PickledTensor(storage, offset, sizes, steps);
+}
+
+/** A tensor that has attributes in Python, which are left out. */
+function rebuildFromType([make, , inputs]: readonly PickledValue[]): PickledTensor | undefined {
+  if (!(make instanceof PickledGlobal) || !(inputs instanceof PickledTuple)) return undefined;
+  return make.name === 'torch._utils._rebuild_tensor_v2' ? rebuildTensor(inputs.items) : undefined;
 }
 
 function isCount(value: PickledValue | undefined): value is number {

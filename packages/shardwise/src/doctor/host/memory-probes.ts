@@ -95,7 +95,7 @@ export function limitsProbe({ read, list, platform }: Readings): Finding {
       ? ['free locked memory for InfiniBand: ulimit -l unlimited']
       : []),
   ];
-  const found = `open files ${shown(files)}, processes ${shown(processes)}, address space ${shown(addresses)}, locked memory ${shown(locked)}`;
+  const found = `open files ${shown(files)}, processes ${shown(processes)}, address space ${shown(addresses, formatBytes)}, locked memory ${shown(locked, formatBytes)}`;
   const figures = {
     openFiles: shown(files),
     processes: shown(processes),
@@ -117,9 +117,9 @@ function isBelow(limit: number | undefined, least: number): boolean {
   return limit !== undefined && limit < least;
 }
 
-function shown(limit: number | undefined): string {
+function shown(limit: number | undefined, format: (limit: number) => string = String): string {
   if (limit === undefined) return 'unknown';
-  return limit === Infinity ? 'unlimited' : String(limit);
+  return limit === Infinity ? 'unlimited' : format(limit);
 }
 
 function softLimit(text: string, limit: string): number | undefined {

@@ -5,7 +5,8 @@ import { linkFigures, type LinkFigure, matrixOf } from './link-lines.ts';
 import type { LinkReport } from './link-report.ts';
 
 const CELL = 44;
-const LABEL = 130;
+const LETTER = 8;
+const MAX_LETTERS = 16;
 /** More ranks than this are shown by host. */
 const MAX_RANKS = 64;
 
@@ -49,20 +50,23 @@ function picture(report: LinkReport, figure: LinkFigure): string {
   const best = figure.worst === Math.min ? Math.max(...values) : Math.min(...values);
   const goodness = (value: number): number =>
     figure.worst === Math.min ? value / best : best / Math.max(value, best);
-  const side = LABEL + names.length * CELL;
+  // The names need as much room as the longest of them.
+  const letters = Math.min(MAX_LETTERS, Math.max(...names.map((name) => name.length)));
+  const room = 16 + LETTER * letters;
+  const side = room + names.length * CELL;
   const label = (name: string): string =>
-    escapeHtml(name.length > 16 ? `${name.slice(0, 15)}…` : name);
-  const middle = (index: number): number => LABEL + index * CELL + CELL / 2;
+    escapeHtml(name.length > MAX_LETTERS ? `${name.slice(0, MAX_LETTERS - 1)}…` : name);
+  const middle = (index: number): number => room + index * CELL + CELL / 2;
   const texts = names.flatMap((name, index) => [
-    `<text x="${LABEL - 8}" y="${middle(index) + 4}" text-anchor="end">${label(name)}</text>`,
-    `<text transform="translate(${middle(index) + 4} ${LABEL - 8}) rotate(-90)">${label(name)}</text>`,
+    `<text x="${room - 8}" y="${middle(index) + 4}" text-anchor="end">${label(name)}</text>`,
+    `<text transform="translate(${middle(index) + 4} ${room - 8}) rotate(-90)">${label(name)}</text>`,
   ]);
   const cells = rows.flatMap((row, y) =>
     row.flatMap((value, x) => {
       if (value === undefined) return [];
       const text = `${names[y] ?? ''} to ${names[x] ?? ''}: ${figure.format(value)}`;
       return [
-        `<g><title>${escapeHtml(text)}</title><rect class="box" x="${LABEL + x * CELL + 1}" y="${LABEL + y * CELL + 1}" width="${CELL - 2}" height="${CELL - 2}" rx="4" fill="var(--blue)" fill-opacity="${(0.08 + 0.5 * goodness(value)).toFixed(2)}"/><text x="${middle(x)}" y="${middle(y) + 4}" text-anchor="middle" style="fill:var(--text)">${figure.format(value)}</text></g>`,
+        `<g><title>${escapeHtml(text)}</title><rect class="box" x="${room + x * CELL + 1}" y="${room + y * CELL + 1}" width="${CELL - 2}" height="${CELL - 2}" rx="4" fill="var(--blue)" fill-opacity="${(0.08 + 0.5 * goodness(value)).toFixed(2)}"/><text x="${middle(x)}" y="${middle(y) + 4}" text-anchor="middle" style="fill:var(--text)">${figure.format(value)}</text></g>`,
       ];
     }),
   );

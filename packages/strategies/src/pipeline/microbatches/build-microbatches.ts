@@ -58,6 +58,7 @@ export function buildMicrobatches(
   // Without a loss, results are averaged by rows. A weight function applies to losses only.
   const factors = lossFactors(loss === null || hasLoss ? weight : 'rows', parts);
   const own = model.parameters().filter((each) => each instanceof StageParameter);
+  for (const { layerParameter } of own) layerParameter?.forgetSeen();
   const outputs: Tensor[][] = [];
   const results: unknown[] = [];
   const updated = new Map<Node, number>();
@@ -98,7 +99,8 @@ export function buildMicrobatches(
       };
       const graph = new MicrobatchGraph(roots, result.starts, isState);
       for (const update of work.keys()) {
-        const stage = graph.stageOf(update);
+        // What is no update is a value that the program retains. Only the rank of its stage needs it.
+        const stage = update.op === 'assign' ? graph.stageOf(update) : null;
         if (stage !== null) updated.set(targetOf(update), stage);
       }
       for (const node of carried) earlier.add(node);

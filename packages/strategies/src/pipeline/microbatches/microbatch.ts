@@ -8,7 +8,7 @@ export interface Microbatch {
   readonly loss: Node | null;
   /** Whether the microbatch adds to gradients. Null: it does. Shape: bool []. */
   readonly counts: Node | null;
-  /** The updates of buffers that this rank's stages make. */
+  /** The updates of buffers that this rank's stages make, and the values of these stages that the program retains. */
   readonly updates: ReadonlyMap<Node, PendingWork>;
   /** The values of all stages that later microbatches read. */
   readonly carried: readonly Node[];
