@@ -5,6 +5,7 @@ import {
   singleGroup,
 } from '@shardwise/collectives';
 import { ConfigError } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { profiler } from 'shardwise';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { runRanks } from '../../../test/support/run-ranks.ts';
@@ -25,7 +26,22 @@ function floats(count: number): { bytes: Uint8Array; dtype: 'f32' } {
   return { bytes: new Uint8Array(4 * count), dtype: 'f32' };
 }
 
-afterEach(() => vi.restoreAllMocks());
+const begun: profiler.CommsLogger[] = [];
+
+/** A logger that is stopped after the test, because files of tests share a thread. */
+function begin(
+  group: ProcessGroup,
+  options: profiler.CommsLoggerOptions = {},
+): profiler.CommsLogger {
+  const logger = profiler.commsLogger(group, options);
+  begun.push(logger);
+  return logger;
+}
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  for (const logger of begun.splice(0)) logger.stop();
+});
 
 describe('the calls that two ranks log in a step', () => {
   type Calls = readonly (readonly [operation: string, bytes: number, count: number])[];
@@ -247,7 +263,7 @@ describe('a logger', () => {
 
   it('counts the bytes of the whole where each rank has a part', async () => {
     const groups = world();
-    const loggers = groups.map((group) => profiler.commsLogger(group));
+    const loggers = groups.map((group) => begin(group));
     await Promise.all(groups.map((group) => group.allGather(floats(3), floats(6))));
     await Promise.all(groups.map((group) => group.reduceScatter(floats(6), floats(3), 'sum')));
     await Promise.all(groups.map((group) => group.allToAll(floats(6), floats(6))));
@@ -262,7 +278,7 @@ describe('a logger', () => {
   it('logs groups that were split before and after it began', async () => {
     const groups = world();
     const before = await Promise.all(groups.map((group) => group.split(0, -group.rank)));
-    const logger = profiler.commsLogger(groups[0] ?? singleGroup());
+    const logger = begin(groups[0] ?? singleGroup());
     const after = await Promise.all(groups.map((group) => group.split(group.rank, 0)));
     await Promise.all([...before, ...after].flatMap((group) => group?.barrier() ?? []));
     const { rows: found } = await logger.logSummary({ print: false });
@@ -276,7 +292,7 @@ describe('a logger', () => {
   it('logs nothing before start(), after stop() and of its own calls, and forgets at reset()', async () => {
     const groups = world();
     const meet = () => Promise.all(groups.map((group) => group.barrier()));
-    const loggers = groups.map((group) => profiler.commsLogger(group, { enabled: false }));
+    const loggers = groups.map((group) => begin(group, { enabled: false }));
     const summarize = () =>
       Promise.all(loggers.map((each) => each.logSummary({ showStraggler: true, print: false })));
     await meet();
@@ -294,7 +310,7 @@ describe('a logger', () => {
 
   it('logs only the operations that it is asked for', async () => {
     const groups = world();
-    const logger = profiler.commsLogger(groups[0] ?? singleGroup(), { profOps: ['broadcast'] });
+    const logger = begin(groups[0] ?? singleGroup(), { profOps: ['broadcast'] });
     await Promise.all(groups.map((group) => group.broadcast(floats(2), 0)));
     await Promise.all(groups.map((group) => group.barrier()));
     const { rows: found } = await logger.logSummary({ print: false });
@@ -304,7 +320,7 @@ describe('a logger', () => {
   it('prints each call on rank 0 in the words of DeepSpeed, and with debug what the call is', async () => {
     const printed = vi.spyOn(console, 'log').mockReturnValue();
     const group = singleGroup();
-    const logger = profiler.commsLogger(group, { verbose: true, debug: true });
+    const logger = begin(group, { verbose: true, debug: true });
     const identity = { hash: 1, describe: () => "the gradients of 'weight'" };
     await group.allReduce(floats(512), 'sum', { identity });
     await logger.logSummary();
