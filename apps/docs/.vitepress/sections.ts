@@ -36,6 +36,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Steps are slow', 'slow-steps'],
       ['Debug a hang', 'debugging'],
       ['Check a parallel run', 'verify'],
+      ['Tensors on several ranks', 'distributed-tensors'],
       ['Is my cluster all right?', 'cluster'],
       ['Write a strategy', 'strategy'],
       ['Write a collective', 'collective'],
