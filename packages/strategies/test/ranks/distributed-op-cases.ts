@@ -16,6 +16,8 @@ export interface CaseInput {
 
 /** A function of tensors, which are whole on one rank, or distributed. */
 export interface OpCase {
+  /** How many of the first dims of the inputs may be sharded. Default: all. */
+  readonly shardedDims?: number;
   readonly inputs: (sizes: Sizes) => readonly CaseInput[];
   readonly run: (x: Tensor, y: Tensor, z: Tensor) => Tensor;
 }
@@ -182,10 +184,12 @@ export const opCases: Readonly<Record<string, OpCase>> = {
     run: (x, weight) => x.rmsNorm(weight),
   },
   attention: {
+    shardedDims: 2,
     inputs: (sizes) => heads(sizes, 4, 4),
     run: (q, k, v) => nn.functional.scaledDotProductAttention(q, k, v),
   },
   'causal attention of grouped queries': {
+    shardedDims: 2,
     inputs: (sizes) => heads({ ...sizes, k: sizes.m }, 8, 4),
     run: (q, k, v) => nn.functional.scaledDotProductAttention(q, k, v, { causal: true }),
   },

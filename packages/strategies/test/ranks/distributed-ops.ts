@@ -5,11 +5,13 @@ import {
   LayoutError,
   type Mesh,
   type MeshAxis,
+  setRank,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
 import { currentSession, dimRanges } from '@shardwise/core/extend';
 import { distributeTensor, fromLocal } from '@shardwise/strategies';
+import { interpreter } from '@shardwise/testing';
 import type { RankContext } from '@shardwise/testing/ranks';
 import * as fc from 'fast-check';
 import { z } from 'zod';
@@ -45,6 +47,8 @@ const task = z.object({ samples: z.number() });
 export async function main(context: RankContext): Promise<readonly Outcome[]> {
   const { samples } = task.parse(context.data);
   const group = await joinMesh(context);
+  // Programs that run once are interpreted sooner than they are compiled.
+  setRank({ device: interpreter(), mesh: currentSession().mesh });
   const outcomes: Outcome[] = [];
   for (const [name, spec] of Object.entries(opCases)) {
     for (const sample of fc.sample(drawn, { numRuns: samples, seed: name.length * 31 + 7 }))
@@ -59,7 +63,9 @@ async function check(name: string, spec: OpCase, { sizes, places }: Drawn): Prom
   const inputs = [];
   for (const [index, { shape, below }] of spec.inputs(sizes).entries()) {
     const whole = wholeInput(shape, below, index);
-    const layout = layoutAt(shape.length, places[index] ?? [], mesh.axes, below === undefined);
+    const { shardedDims = shape.length } = spec;
+    const dims = { all: shape.length, sharded: Math.min(shape.length, shardedDims) };
+    const layout = layoutAt(dims, places[index] ?? [], mesh.axes, below === undefined);
     inputs.push({ whole, layout, local: await localInput(whole, layout, mesh) });
   }
   const title = `${name}: ${inputs
@@ -118,21 +124,21 @@ function wholeInput(shape: Shape, below: number | undefined, seed: number): Tens
 }
 
 function layoutAt(
-  ndim: number,
+  count: { readonly all: number; readonly sharded: number },
   places: readonly number[],
   axes: readonly MeshAxis[],
   mayBePartial: boolean,
 ): Layout {
   return axes.reduce<Layout>(
     ({ dims, partial }, { name }, index) => {
-      const place = (places[index] ?? 0) % (ndim + 2);
-      const own = dims[place];
+      const place = (places[index] ?? 0) % (count.sharded + 2);
+      const own = place < count.sharded ? dims[place] : undefined;
       if (own !== undefined) return { dims: dims.with(place, [...own, name]), partial };
-      return place === ndim && mayBePartial
+      return place === count.sharded && mayBePartial
         ? { dims, partial: [...partial, name] }
         : { dims, partial };
     },
-    { dims: Array.from({ length: ndim }, () => []), partial: [] },
+    { dims: Array.from({ length: count.all }, () => []), partial: [] },
   );
 }
 
