@@ -263,7 +263,7 @@ export const topicsOfRanks: readonly Section[] = [
         'compat/deepspeed',
         'DeepSpeed: initialize and its engine',
         'Trains by a configuration of DeepSpeed, with the calls of its engine.',
-        /^compat\/(deepspeed|config)\//,
+        /^compat\/(deepspeed|config|zero)\//,
       ),
       topic(
         'compat/accelerate',
