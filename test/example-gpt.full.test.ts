@@ -161,6 +161,7 @@ describe('the GPT example on two ranks', () => {
   it('leaves metrics, a report, a trace of both ranks and logs', async () => {
     expect((await readdir(join(cwd, 'whole'))).toSorted()).toEqual([
       'checkpoints',
+      'live.json',
       'logs',
       'metrics.jsonl',
       'report.html',

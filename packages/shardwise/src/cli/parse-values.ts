@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { type DeviceName, deviceNames, findDeviceName } from '../environment/device-name.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
-import { parseSteps } from '../profile/profile-options.ts';
+import { parseSteps } from '../profile/parse-steps.ts';
 import { MAX_NODES } from '../rendezvous/generation.ts';
 import type { Endpoint, NodeRange } from './run-options.ts';
 

@@ -6,6 +6,7 @@ import {
   type OptionRules,
 } from '@shardwise/core/extend';
 import type { Roofline, StepProfile } from '../run-state/rank-profile.ts';
+import { parseSteps } from './parse-steps.ts';
 import type { ProfilerAction } from './schedule.ts';
 import { stepsText } from './summarize.ts';
 
@@ -46,13 +47,6 @@ const rules: OptionRules<ProfileOptions> = {
   peak: option.object('{ f32, half, bytesPerSecond }'),
 };
 
-/** Parses `10-12`, or `10` for one step. Returns undefined for other texts. */
-export function parseSteps(text: string): readonly [number, number] | undefined {
-  const [, from, to = from] = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(text) ?? [];
-  const steps: unknown = [Number(from), Number(to)];
-  return stepsRule.fits(steps) ? steps : undefined;
-}
-
 /** When a profile begins and ends, and who is told of it. */
 export interface ProfilePlan extends Pick<ProfileOptions, 'onTraceReady' | 'peak'> {
   /** Says what happens in a step: `index` counts from 0, and `step` is the number that the script will report. */
@@ -67,7 +61,7 @@ export interface ProfilePlan extends Pick<ProfileOptions, 'onTraceReady' | 'peak
  */
 export function profilePlan(
   options: ProfileOptions | undefined,
-  environment: NodeJS.ProcessEnv,
+  environment: Readonly<Record<string, string | undefined>>,
 ): ProfilePlan | null {
   const asked = 'init with profile';
   const text = environment[profileVariable];
