@@ -12,8 +12,7 @@ export function inline(text: string): string {
             .replaceAll('{{', '&#123;&#123;')
             .replaceAll('|', '\\|')
             .replaceAll('*', '\\*')
-            .replaceAll('](', ']\\(')
-            .replaceAll(/\n {2,}/g, (blanks) => `\n${'&nbsp;'.repeat(blanks.length - 1)}`),
+            .replaceAll('](', ']\\('),
     )
     .join('');
 }

@@ -72,6 +72,8 @@ const consoleOfPrograms = {
   warn: line('error'),
   error: line('error'),
 };
+// What the library prints for a program, such as the summary of a logger, is a line of the program, too.
+globalThis.console.log = consoleOfPrograms.log;
 
 /**
  * Returns what a program can import from a module. As in Node, importing a name that the module does not have is an

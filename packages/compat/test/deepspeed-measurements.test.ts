@@ -105,6 +105,15 @@ describe('flops_profiler', () => {
     expect(profile).toContain("depth 1:\n    params      - {'Linear': '41', 'Tanh': '0'}");
     expect(profile).not.toContain('(0): Linear(');
   });
+
+  it('says before the update which output_file cannot be written, and prints if its name is empty', async () => {
+    const path = await temporary();
+    const section = { enabled: true, profile_step: 0 };
+    const failed = train({ flops_profiler: { ...section, output_file: path } }, 1);
+    await expect(failed).rejects.toThrow(/the file cannot be written: EISDIR/);
+    const { printed } = await train({ flops_profiler: { ...section, output_file: '' } }, 1);
+    expect(printed).toHaveLength(1);
+  });
 });
 
 describe('csv_monitor', () => {

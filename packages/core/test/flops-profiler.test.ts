@@ -1,3 +1,6 @@
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { cpu } from '@shardwise/backend-cpu';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -219,6 +222,38 @@ describe("a model's profile", () => {
       )
       -----------------------------------------------------------------------------------------"
     `);
+  });
+
+  test('writes outputFile in the place of what it contains, and creates its folder', async () => {
+    const path = join(await mkdtemp(join(tmpdir(), 'profile-')), 'of', 'model.txt');
+    const profile = async () =>
+      getModelProfile(new Block(), { args: [ones([2, 6])], outputFile: path, moduleDepth: 0 });
+    const first = await profile();
+    expect(await readFile(path, 'utf8')).toBe(`${first.toString()}\n`);
+    const second = await profile();
+    expect(await readFile(path, 'utf8')).toBe(`${second.toString()}\n`);
+    const profiler = flopsProfiler(new Block(), { outputFile: path });
+    profiler.startProfile();
+    expect(await readFile(path, 'utf8')).toBe(`${second.toString()}\n`);
+    expect(`${profiler.stopProfile().toString()}\n`).toBe(await readFile(path, 'utf8'));
+  });
+
+  test('says before anything is counted that outputFile cannot be written', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'profile-'));
+    const profiler = flopsProfiler(new Block(), { outputFile: folder });
+    expect(() => profiler.startProfile()).toThrow(ConfigError);
+    expect(() => profiler.startProfile()).toThrow(
+      /cannot be written: EISDIR.*Give the path of a file/s,
+    );
+    expect(rankState.observer).toBeNull();
+    const file = join(folder, 'file');
+    await writeFile(file, '');
+    const below = getModelProfile(new Block(), {
+      args: [ones([2, 6])],
+      outputFile: join(file, 'below', 'model.txt'),
+    });
+    await expect(below).rejects.toThrow(/cannot be written: ENOTDIR/);
+    expect(() => flopsProfiler(new Block(), { outputFile: '' })).toThrow(ConfigError);
   });
 
   test('refuses calls out of order, and options that are wrong', () => {

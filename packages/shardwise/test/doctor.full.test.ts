@@ -19,6 +19,7 @@ describe('shardwise doctor', () => {
     expect(await askNativePart('webgpu', 1)).toEqual({
       available: false,
       reason: 'it did not answer within 0.001 s',
+      endedAfterMs: 1,
     });
   });
 

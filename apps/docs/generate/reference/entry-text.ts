@@ -130,10 +130,10 @@ function classBlock(head: string, members: readonly Member[]): string {
 }
 
 function memberLines({ text, signatures }: Member): string {
+  // A page breaks lines where it is as wide as they are. Those of lists and examples stay.
+  const lines = text.replaceAll(/(?<!\n)\n(?![\n\s-])/g, ' ').split('\n');
   const comment =
-    text === ''
-      ? ''
-      : `  /** ${text.split('\n').join('\n   * ')}${text.includes('\n') ? '\n   ' : ' '}*/\n`;
+    text === '' ? '' : `  /** ${lines.join('\n   * ')}${lines.length > 1 ? '\n   ' : ' '}*/\n`;
   return comment + signatures.map((line) => `  ${line.replace(/;$/, '')};`).join('\n');
 }
 

@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises';
 import { currentSession, type Module, type Tensor } from '@shardwise/core/extend';
 import { profiler } from 'shardwise';
 import type { ProfilerSection, Settings } from './settings.ts';
@@ -16,7 +15,7 @@ export interface PartTimes {
  */
 export class Measurement {
   readonly #profiler: profiler.FlopsProfiler | undefined;
-  readonly #section: ProfilerSection;
+  readonly #printsProfile: boolean;
   #forward = 0;
   #backward = 0;
 
@@ -30,16 +29,22 @@ export class Measurement {
   }
 
   private constructor(section: ProfilerSection, profiled: Module | undefined) {
-    this.#section = section;
+    const { output_file: path } = section;
+    const outputFile = path === null || path === '' ? undefined : path;
+    this.#printsProfile = outputFile === undefined;
     if (profiled === undefined) return;
     this.#profiler = profiler.flopsProfiler(profiled, {
       moduleDepth: section.module_depth,
       topModules: section.top_modules,
       detailed: section.detailed,
+      ...(outputFile !== undefined && { outputFile }),
     });
   }
 
-  /** Call it before the forward pass that is profiled, which is the last one of the update. */
+  /**
+   * Call it before the forward pass that is profiled, which is the last one of the update. Throws ConfigError if
+   * output_file cannot be written.
+   */
   beginProfile(): void {
     this.#profiler?.startProfile();
   }
@@ -57,20 +62,17 @@ export class Measurement {
     this.#backward += performance.now() - middle;
   }
 
-  /** Runs the update, and returns the times of its parts. Prints the profile on the rank that prints. */
+  /**
+   * Runs the update, and returns the times of its parts. The profile is written to output_file, or printed on the rank that
+   * prints.
+   */
   async update(run: () => Promise<void>, prints: boolean): Promise<PartTimes> {
     const start = performance.now();
     await run();
     const step = performance.now() - start;
-    if (this.#profiler !== undefined) await this.#print(this.#profiler.stopProfile(), prints);
+    const profile = this.#profiler?.stopProfile();
+    if (profile !== undefined && prints && this.#printsProfile) console.log(profile.toString());
     return { forward: this.#forward, backward: this.#backward, step };
-  }
-
-  async #print(profile: profiler.ModelProfile, prints: boolean): Promise<void> {
-    if (!prints) return;
-    const { output_file: path } = this.#section;
-    if (path === undefined || path === null) console.log(profile.toString());
-    else await writeFile(path, `${profile.toString()}\n`);
   }
 }
 

@@ -3,7 +3,7 @@ import type { Store } from './store.ts';
 
 /**
  * The smallest interface by which you can add a network: messages between pairs of ranks. Messages with the same tag
- * arrive in order. `createGroup` of @shardwise/collectives makes a ProcessGroup of a transport. The group watches the
+ * arrive in order. `createGroup` of `@shardwise/collectives` makes a ProcessGroup of a transport. The group watches the
  * time limits and signals of its calls itself, and passes no options. When a time limit is over or a signal is
  * aborted, the group closes the transport with that error. The pending calls of this rank and of its peers must then
  * reject. A transport that is used without a group may follow `options` or ignore them. The transport itself must

@@ -110,7 +110,7 @@ export class CommsLogger {
   #exposedFrom = 0;
   #ends: readonly (() => void)[] = [];
 
-  /** Throws ConfigError for options that are wrong, and for a group of another package than @shardwise/collectives. */
+  /** Throws ConfigError for options that are wrong, and for a group of another package than `@shardwise/collectives`. */
   constructor(group: ProcessGroup, options: CommsLoggerOptions = {}) {
     checkOptions('commsLogger', options, rules);
     this.#world = group;

@@ -1,4 +1,5 @@
 import {
+  type FlopConvention,
   flopsProfiler,
   LineMesh,
   manualSeed,
@@ -24,50 +25,95 @@ import {
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const strategyNames = ['ddp', 'zero', 'fsdp', 'tensorParallel', 'pipeline'] as const;
+export const strategyNames = [
+  'ddp',
+  'zero2',
+  'zero3',
+  'fsdp',
+  'tensorParallel',
+  'pipeline',
+] as const;
+export type StrategyName = (typeof strategyNames)[number];
 
-const strategies: Readonly<Record<(typeof strategyNames)[number], () => Strategy>> = {
+const strategies: Readonly<Record<StrategyName, () => Strategy>> = {
   ddp,
-  zero: () => zero({ stage: 2 }),
+  zero2: () => zero({ stage: 2 }),
+  zero3: () => zero({ stage: 3 }),
   fsdp,
-  tensorParallel: () => tensorParallel({ '0': colwiseParallel(), '2': rowwiseParallel() }),
-  pipeline: () => pipeline({ microbatches: 2, cut: ['2'], loss }),
+  tensorParallel: () => tensorParallel({ '0.up': colwiseParallel(), '0.down': rowwiseParallel() }),
+  pipeline: () => pipeline({ microbatches: 2, cut: ['1'], loss }),
+};
+const axes = {
+  ddp: 'dp',
+  zero2: 'dp',
+  zero3: 'dp',
+  fsdp: 'dp',
+  tensorParallel: 'tp',
+  pipeline: 'pp',
 };
 
 function loss(output: Tensor): Tensor {
   return output.square().mean();
 }
 
-const isShared: ReadonlySet<string> = new Set(['ddp', 'zero', 'fsdp']);
 const rows = 8;
 
+/** What a rank does in a step, and how it is counted. */
+export interface StepWork {
+  /** The products of a step. */
+  readonly plain: Work;
+  /** The products of a step whose block is computed again in the backward pass. */
+  readonly recomputed: Work;
+  /** The sums and products of elements, too, as DeepSpeed counts them. */
+  readonly elements: Work;
+}
+
 /** Returns, for each strategy, the operations of this rank in a training step on 8 rows. */
-export async function main(context: RankContext): Promise<Record<string, Work>> {
+export async function main(context: RankContext): Promise<Partial<Record<StrategyName, StepWork>>> {
   const { group } = await join(context);
-  const found: Record<string, Work> = {};
+  const found: Partial<Record<StrategyName, StepWork>> = {};
   for (const name of group.size === 1 ? [] : strategyNames) {
-    const axis = { tensorParallel: 'tp', pipeline: 'pp', ddp: 'dp', zero: 'dp', fsdp: 'dp' }[name];
-    setRank({ device: currentSession().backend, mesh: new LineMesh(axis, group) });
-    manualSeed(1);
-    const model = layers();
-    const parallel = await parallelize(model, strategies[name]());
-    const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
-    const profiler = flopsProfiler(parallel, { convention: 'pytorch' });
-    profiler.startProfile();
-    const x = ones([isShared.has(name) ? rows / group.size : rows, 6]);
-    const output = parallel.forward(x);
-    (name === 'pipeline' ? output : loss(output)).backward();
-    await optimizer.step();
-    found[name] = profiler.stopProfile().work;
+    setRank({ device: currentSession().backend, mesh: new LineMesh(axes[name], group) });
+    const share = axes[name] === 'dp' ? rows / group.size : rows;
+    found[name] = {
+      plain: await workOf(name, share, 'pytorch', false),
+      recomputed: await workOf(name, share, 'pytorch', true),
+      elements: await workOf(name, share, 'deepspeed', false),
+    };
   }
   return found;
 }
 
-function layers(): nn.Sequential {
-  return new nn.Sequential(
-    new nn.Linear(6, 10),
-    new nn.GELU(),
-    new nn.Linear(10, 6),
-    new nn.Linear(6, 4),
-  );
+async function workOf(
+  name: StrategyName,
+  rowsOfRank: number,
+  convention: FlopConvention,
+  recomputes: boolean,
+): Promise<Work> {
+  manualSeed(1);
+  const model = new nn.Sequential(new Block(recomputes), new nn.Linear(6, 4));
+  const parallel = await parallelize(model, strategies[name]());
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  const profiler = flopsProfiler(parallel, { convention });
+  profiler.startProfile();
+  const output = parallel.forward(ones([rowsOfRank, 6]));
+  (name === 'pipeline' ? output : loss(output)).backward();
+  await optimizer.step();
+  return profiler.stopProfile().work;
+}
+
+class Block extends nn.Module {
+  readonly up = new nn.Linear(6, 10);
+  readonly down = new nn.Linear(10, 6);
+  readonly #recomputes: boolean;
+
+  constructor(recomputes: boolean) {
+    super();
+    this.#recomputes = recomputes;
+  }
+
+  forward(x: Tensor): Tensor {
+    const compute = (): Tensor => this.down.forward(this.up.forward(x).gelu());
+    return this.#recomputes ? nn.checkpoint(compute) : compute();
+  }
 }

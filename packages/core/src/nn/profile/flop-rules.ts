@@ -31,11 +31,12 @@ import { flopsOf, isPool } from '../../graph/flops-of.ts';
 /**
  * What counts as a floating-point operation.
  *
- * - 'deepspeed': what DeepSpeed's profiler counts. Two for each product of two elements; one for each element of a bias
+ * - `'deepspeed'`: what DeepSpeed's profiler counts. Two for each product of two elements; one for each element of a bias
  *   of a convolution, of relu, gelu, silu, softmax and the like, of the input of a pool (a layer or a function), and of a sum or product of
  *   tensors that the program writes; five for each element of a norm with weights, and four without. Biases of linear
  *   layers, embeddings, dropout, tanh and sigmoid count nothing.
- * - 'pytorch': what PyTorch's FlopCounterMode counts, which is products alone.
+ * - `'pytorch'`: what PyTorch's FlopCounterMode counts, which is products alone. Only in the gradient of the weight of a
+ *   grouped convolution does it count more than this: products between groups, which nothing computes.
  */
 export type FlopConvention = 'deepspeed' | 'pytorch';
 

@@ -13,6 +13,7 @@ import { formatProfile, type FormatProfileOptions } from './format-profile.ts';
 import { GraphLedger, type Work } from './graph-ledger.ts';
 import { measureModules } from './measure-modules.ts';
 import type { ModelProfile, ModuleProfile } from './model-profile.ts';
+import { openReport, type WriteReport } from './profile-file.ts';
 
 type ModuleType = abstract new (...given: never[]) => Module;
 
@@ -22,6 +23,11 @@ export interface FlopsProfilerOptions extends FormatProfileOptions {
   readonly convention?: FlopConvention;
   /** Classes of modules that count nothing, with all that they call. Default: none. */
   readonly ignoreModules?: readonly ModuleType[];
+  /**
+   * The file to which rank 0 writes the report, in the place of what it contains. Missing folders are created. Pages have no files.
+   * Default: none.
+   */
+  readonly outputFile?: string;
 }
 
 const moduleType: OptionRule<ModuleType> = {
@@ -33,6 +39,7 @@ const moduleType: OptionRule<ModuleType> = {
 export const profilerRules: OptionRules<FlopsProfilerOptions> = {
   convention: option.oneOf<FlopConvention>('deepspeed', 'pytorch'),
   ignoreModules: option.listOf(moduleType),
+  outputFile: option.nonEmptyText,
   moduleDepth: option.integer(-1),
   topModules: option.integer(1),
   detailed: option.flag,
@@ -53,6 +60,7 @@ export class FlopsProfiler {
   #ledger: GraphLedger | null = null;
   #olderId = 0;
   #startMs = 0;
+  #write: WriteReport | undefined;
   #forwardMs: ReadonlyMap<Module | null, number> | null = null;
   #backwardMs: number | undefined;
 
@@ -68,10 +76,14 @@ export class FlopsProfiler {
     this.#options = options;
   }
 
-  /** Begins to count. Call it before the forward pass. Throws ConfigError if it counts already. */
+  /**
+   * Begins to count. Call it before the forward pass. Throws ConfigError if it counts already, or if `outputFile` cannot
+   * be written.
+   */
   startProfile(): void {
     if (this.#ledger !== null) throw notInOrder('startProfile()', 'it counts already');
-    const { convention = 'deepspeed', ignoreModules = [] } = this.#options;
+    const { convention = 'deepspeed', ignoreModules = [], outputFile } = this.#options;
+    this.#write = outputFile === undefined ? undefined : openReport(outputFile);
     const modules = this.#model.namedModules().map(([, module]) => module);
     this.#ledger = new GraphLedger(modules, convention, (module) =>
       ignoreModules.some((type) => module instanceof type),
@@ -104,8 +116,9 @@ export class FlopsProfiler {
   }
 
   /**
-   * Ends counting, and returns what was counted. What the program has built and nothing has computed does not count, so
-   * await the step before. Throws ConfigError before startProfile.
+   * Ends counting, and returns what was counted. Writes it to `outputFile`, if there is one. What the program has built
+   * and nothing has computed does not count, so await the step before. Throws ConfigError before startProfile, and if the
+   * file cannot be written any more.
    */
   stopProfile(): ModelProfile {
     const ledger = this.#counting('stopProfile()');
@@ -127,10 +140,12 @@ export class FlopsProfiler {
       backwardMs: this.#backwardMs,
       totalMs,
     };
-    return Object.defineProperties(
+    Object.defineProperties(
       profile,
       printing<ModelProfile>((self) => formatProfile(self, this.#options)),
     );
+    this.#write?.(profile.toString());
+    return profile;
   }
 
   #counting(asked: string): GraphLedger {

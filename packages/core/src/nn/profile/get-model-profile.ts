@@ -11,6 +11,7 @@ import { nodesSince } from '../summary/nodes-since.ts';
 import { nodesIn } from '../summary/tensors-in.ts';
 import { FlopsProfiler, type FlopsProfilerOptions, profilerRules } from './flops-profiler.ts';
 import type { ModelProfile } from './model-profile.ts';
+import { openReport } from './profile-file.ts';
 
 /** A model that generates by itself. */
 interface GeneratingModel<Inputs extends readonly unknown[]> {
@@ -57,10 +58,13 @@ export async function getModelProfile<const Inputs extends readonly unknown[]>(
   options: ModelProfileOptions<Inputs>,
 ): Promise<ModelProfile> {
   checkOptions<ModelProfileOptions<readonly unknown[]>>('getModelProfile', options, rules);
-  const { args, mode = 'forward', warmUp = 1, ...ofProfiler } = options;
+  const { args, mode = 'forward', warmUp = 1, outputFile, ...ofProfiler } = options;
   const profiler = new FlopsProfiler(model, ofProfiler);
+  const write = outputFile === undefined ? undefined : openReport(outputFile);
   for (let pass = 0; pass < warmUp; pass++) await profileOnce(profiler, model, args, mode);
-  return profileOnce(profiler, model, args, mode);
+  const profile = await profileOnce(profiler, model, args, mode);
+  write?.(profile.toString());
+  return profile;
 }
 
 async function profileOnce<Inputs extends readonly unknown[]>(

@@ -13,7 +13,12 @@ export type NativePart =
 /** Whether a part works: what it calls itself, or why it doesn't. */
 export type NativeAnswer =
   | { readonly available: true; readonly found: string }
-  | { readonly available: false; readonly reason: string };
+  | {
+      readonly available: false;
+      readonly reason: string;
+      /** The limit at which the process that tried the part was ended. Nothing is known of the part then. */
+      readonly endedAfterMs?: number;
+    };
 
 const answerSchema: z.ZodType<NativeAnswer> = z.union([
   z.object({ available: z.literal(true), found: z.string().max(4096) }),
@@ -32,7 +37,8 @@ export function askNativePart(part: NativePart, limitMs: number = LIMIT_MS): Pro
   });
   const { promise, resolve } = Promise.withResolvers<NativeAnswer>();
   const limit = setTimeout(() => {
-    resolve({ available: false, reason: `it did not answer within ${limitMs / 1000} s` });
+    const reason = `it did not answer within ${limitMs / 1000} s`;
+    resolve({ available: false, reason, endedAfterMs: limitMs });
   }, limitMs);
   child.once('message', (value) => {
     const parsed = answerSchema.safeParse(value);

@@ -20,10 +20,12 @@ export function nodeProbe({ node, platform, architecture, kernel }: Readings): F
   };
 }
 
-export async function onnxRuntimeProbe({ native }: Readings): Promise<Finding> {
+export async function onnxRuntimeProbe(readings: Readings): Promise<Finding> {
   const name = 'ONNX Runtime';
-  const answer = await native('onnxruntime');
+  const answer = await readings.native('onnxruntime');
   if (answer.available) return { name, level: 'green', found: 'loads' };
+  const unknown = unanswered(name, readings, answer);
+  if (unknown !== undefined) return unknown;
   return {
     name,
     level: 'yellow',
@@ -32,18 +34,21 @@ export async function onnxRuntimeProbe({ native }: Readings): Promise<Finding> {
   };
 }
 
-export async function machineCodeProbe({ native, read }: Readings): Promise<Finding> {
+export async function machineCodeProbe(readings: Readings): Promise<Finding> {
   const name = 'SIMD and AMX';
-  const answer = await native('machine-code');
+  const answer = await readings.native('machine-code');
   if (!answer.available) {
-    return {
-      name,
-      level: 'yellow',
-      found: `no machine code for products: ${firstLine(answer.reason)}`,
-      todo: 'Use a processor with AVX2, or on Arm one with BF16. Otherwise ONNX Runtime or WebAssembly computes, slower',
-    };
+    const unknown = unanswered(name, readings, answer);
+    return (
+      unknown ?? {
+        name,
+        level: 'yellow',
+        found: `no machine code for products: ${firstLine(answer.reason)}`,
+        todo: 'Use a processor with AVX2, or on Arm one with BF16. Otherwise ONNX Runtime or WebAssembly computes, slower',
+      }
+    );
   }
-  const hasTiles = /^flags\s*:.*\bamx_bf16\b/m.test(read('/proc/cpuinfo') ?? '');
+  const hasTiles = /^flags\s*:.*\bamx_bf16\b/m.test(readings.read('/proc/cpuinfo') ?? '');
   const usesTiles = answer.found.includes('AMX');
   const figures = { instructions: answer.found, amx: usesTiles };
   const found = `products by ${answer.found}`;
@@ -57,11 +62,13 @@ export async function machineCodeProbe({ native, read }: Readings): Promise<Find
   };
 }
 
-export async function sharedMemoryProbe({ native }: Readings): Promise<Finding> {
+export async function sharedMemoryProbe(readings: Readings): Promise<Finding> {
   const name = 'shared memory';
-  const answer = await native('shared-memory');
+  const answer = await readings.native('shared-memory');
   if (answer.available)
     return { name, level: 'green', found: 'processes of this host share memory' };
+  const unknown = unanswered(name, readings, answer);
+  if (unknown !== undefined) return unknown;
   return {
     name,
     level: 'yellow',
@@ -70,15 +77,17 @@ export async function sharedMemoryProbe({ native }: Readings): Promise<Finding> 
   };
 }
 
-export async function mpiProbe({ native }: Readings): Promise<Finding> {
+export async function mpiProbe(readings: Readings): Promise<Finding> {
   const name = 'MPI';
   const flavours = [
-    ['Open MPI', await native('open-mpi')],
-    ['MPICH', await native('mpich')],
+    ['Open MPI', await readings.native('open-mpi')],
+    ['MPICH', await readings.native('mpich')],
   ] as const;
   const loaded = flavours.flatMap(([, answer]) => (answer.available ? [answer.found] : []));
   const broken = flavours.flatMap(([flavour, answer]) =>
-    answer.available || isMissing(answer) ? [] : [`${flavour}: ${firstLine(answer.reason)}`],
+    answer.available || isMissing(answer) || answer.endedAfterMs !== undefined
+      ? []
+      : [`${flavour}: ${firstLine(answer.reason)}`],
   );
   const figures = { loaded, broken };
   if (broken.length > 0) {
@@ -86,6 +95,11 @@ export async function mpiProbe({ native }: Readings): Promise<Finding> {
     const todo = 'Repair or remove the library that does not load. Only runs under mpirun need it';
     return { name, level: 'yellow', found, todo, figures };
   }
+  const unknown = flavours.flatMap(([flavour, answer]) => {
+    const ended = answer.available ? undefined : unanswered(name, readings, answer, flavour);
+    return ended === undefined ? [] : [{ ...ended, figures }];
+  });
+  if (unknown[0] !== undefined) return unknown[0];
   const found =
     loaded.length === 0 ? 'none installed; only runs under mpirun need it' : loaded.join('; ');
   return { name, level: 'green', found, figures };
@@ -99,7 +113,8 @@ function isMissing(answer: NativeAnswer): boolean {
   );
 }
 
-export async function gpuProbe({ native, list }: Readings): Promise<Finding> {
+export async function gpuProbe(readings: Readings): Promise<Finding> {
+  const { native, list } = readings;
   const name = 'WebGPU';
   const answer = await native('webgpu');
   if (answer.available) return { name, level: 'green', found: answer.found };
@@ -112,12 +127,40 @@ export async function gpuProbe({ native, list }: Readings): Promise<Finding> {
   if (devices.length === 0) {
     return { name, level: 'green', found: `no GPU; the CPU computes (${reason})`, figures };
   }
+  const unknown = unanswered(name, readings, answer);
+  if (unknown !== undefined) return { ...unknown, figures };
   return {
     name,
     level: 'yellow',
     found: `the kernel shows ${devices.join(', ')}, but WebGPU has no device: ${reason}`,
     todo: 'Install the package webgpu, the Vulkan loader (libvulkan1) and the driver of the GPU, and join the group of the device (render or video)',
     figures,
+  };
+}
+
+/**
+ * What is said of a part whose probe was ended by its time limit: on a busy host this means nothing. Undefined if the
+ * probe has answered.
+ */
+function unanswered(
+  name: string,
+  { load, cores }: Readings,
+  { endedAfterMs }: Extract<NativeAnswer, { available: false }>,
+  part: string = name,
+): Finding | undefined {
+  if (endedAfterMs === undefined) return undefined;
+  const busy = load();
+  const ended = `is unknown: the probe of ${part} was ended by its time limit of ${endedAfterMs / 1000} s`;
+  if (busy <= cores) {
+    const todo = `Run shardwise doctor again. If the probe is ended again, what it loads hangs: repair or remove it`;
+    return { name, level: 'yellow', found: `${ended}, although this host is not busy`, todo };
+  }
+  const found = `${ended}, because this host is busy (a load of ${busy.toFixed(1)} on ${cores} ${cores === 1 ? 'core' : 'cores'})`;
+  return {
+    name,
+    level: 'yellow',
+    found,
+    todo: 'Run shardwise doctor again when the host has less to do',
   };
 }
 

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statfsSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { availableParallelism, hostname, release, totalmem } from 'node:os';
+import { availableParallelism, hostname, loadavg, release, totalmem } from 'node:os';
 import { askNativePart, type NativePart, type NativeAnswer } from './native-part.ts';
 
 /** Everything that probes know of the machine. Tests give them a machine of their own. */
@@ -12,6 +12,8 @@ export interface Readings {
   readonly host: string;
   /** The cores that this process may use. */
   readonly cores: number;
+  /** Returns the processes that ran or waited for a core in the last minute, on average. It is 0 on Windows. */
+  readonly load: () => number;
   readonly memoryBytes: number;
   readonly now: () => number;
   /** Returns the text of a file. Returns undefined if there is none, or this user may not read it. */
@@ -40,6 +42,7 @@ export function systemReadings(): Readings {
     kernel: release(),
     host: hostname(),
     cores: availableParallelism(),
+    load: () => loadavg()[0] ?? 0,
     memoryBytes: totalmem(),
     now: Date.now,
     read: (path) => orUndefined(() => readFileSync(path, 'utf8').slice(0, MAX_FILE_BYTES)),
