@@ -42,6 +42,7 @@ it('context.saveCheckpoint saves to a bucket, and --resume latest continues from
   expect(first.stdout).toContain(`Checkpoint: ${place}/step-000003`);
   expect(await readdir(join(cwd, 'first'))).toEqual([
     'checkpoint-directory',
+    'live.json',
     'logs',
     'metrics.jsonl',
   ]);
