@@ -76,15 +76,25 @@ async function perform<Results extends Readonly<Record<string, Tensor>>>(
   return results;
 }
 
+/** This rank's parts, which get its parts of the gradients. */
+const leaves = new Map<Tensor, Tensor>();
+
+/** Makes a distributed tensor of this rank's part, which trains. Shape: leaf -> whole, of shape `shape`. */
+function trained(leaf: Tensor, layout: dist.layout.Layout, shape: Tensor['shape']): Tensor {
+  const tensor = dist.layout.fromLocal(leaf.requiresGrad_(), layout, shape);
+  leaves.set(tensor, leaf);
+  return tensor;
+}
+
 /** Returns a weight of which this rank has its part. Its gradient has the same layout. */
 async function weight(values: Tensor, layout: dist.layout.Layout): Promise<Tensor> {
   const part = dist.layout.distributeTensor(values, layout).toLocal();
   const leaf = fromData(Float32Array.from(await part.data(), Number), part.shape, 'f32');
-  return dist.layout.fromLocal(leaf.requiresGrad_(), layout, values.shape);
+  return trained(leaf, layout, values.shape);
 }
 
 function gradientOf(tensor: Tensor): Tensor {
-  const { grad } = tensor.toLocal();
+  const grad = leaves.get(tensor)?.grad ?? null;
   if (grad === null) throw new TypeError('backward has left no gradient');
   return dist.layout.fromLocal(grad, tensor.layout, tensor.shape);
 }
@@ -92,11 +102,11 @@ function gradientOf(tensor: Tensor): Tensor {
 let step = 0;
 const [upLayout, downLayout] = layouts[split];
 const [input, allUp, allDown] = [
-  matrix(1, TOKENS, WIDTH).requiresGrad_(),
+  matrix(1, TOKENS, WIDTH),
   matrix(2, WIDTH, HIDDEN),
   matrix(3, HIDDEN, WIDTH),
 ];
-const x = dist.layout.fromLocal(input, whole, input.shape);
+const x = trained(input, whole, input.shape);
 const [up, down] = [await weight(allUp, upLayout), await weight(allDown, downLayout)];
 
 await perform(() => ({ x, up, down }));
