@@ -123,7 +123,7 @@ beforeAll(async () => {
   const flags = ['--prefer-offline', '--no-audit', '--no-fund'];
   const install = await inProject('npm', 'install', ...flags);
   expect(install.exitCode, install.output).toBe(0);
-}, 180_000);
+}, 300_000);
 
 afterAll(() => {
   rmSync(project, { recursive: true, force: true });
@@ -297,7 +297,7 @@ describe('a project that create-shardwise has made', () => {
     const flags = ['--prefer-offline', '--no-audit', '--no-fund'];
     const install = await inFolder('npm', 'install', ...flags, ...paths);
     expect(install.exitCode, install.output).toBe(0);
-  }, 180_000);
+  }, 300_000);
 
   test('asks for the versions that belong together', () => {
     const manifest = dependenciesSchema.parse(JSON.parse(createdManifest));
@@ -363,7 +363,7 @@ describe('a project that create-shardwise has made', () => {
       expect(run.exitCode, run.output).toBe(0);
       expect(run.stdout).toMatch(printed);
     },
-    180_000,
+    300_000,
   );
 
   test('is refused where something lies already', async () => {
