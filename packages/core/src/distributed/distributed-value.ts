@@ -22,7 +22,6 @@ import type { Layout } from '../spec/layout.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { reinterpret } from '../tensor/collectives.ts';
 import { Tensor } from '../tensor/tensor.ts';
-import { axisSize } from './axis-size.ts';
 import { checkLayout } from './check-layout.ts';
 import { lookUpRows } from './look-up-rows.ts';
 import { layoutKey, planRedistribution } from './plan-redistribution.ts';
@@ -213,9 +212,8 @@ function partFor(
   const to = withoutDims(wanted, repeated);
   const part = moved(local, layout, to, withOnes(shape, repeated));
   const own = new Set([...to.dims.flat(), ...to.partial]);
-  const mesh = currentSession().mesh.axes;
   const used = axes
-    .filter((axis) => local.requiresGrad && !own.has(axis) && axisSize(mesh, axis) > 1)
+    .filter((axis) => local.requiresGrad && !own.has(axis))
     .reduce((x, axis) => reinterpret(x, axis, 'invariant', 'replicate'), new Tensor(part));
   return repeatedTo(used.node, localShape(shape, wanted, ownPlace));
 }
