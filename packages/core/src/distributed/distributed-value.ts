@@ -2,6 +2,7 @@ import { formatShape, sameShape } from '../base/shape.ts';
 import { uniform } from '../graph/axis-types.ts';
 import { CallSite } from '../graph/call-site.ts';
 import { createNode, makeNode } from '../graph/create-node.ts';
+import { isZero } from '../graph/join-axis-types.ts';
 import {
   type DistributedValue,
   isOp,
@@ -254,10 +255,6 @@ function repeatedTo(node: Node, shape: Shape): Node {
   return isOp(node, 'constant')
     ? createNode('constant', { ...node.params, shape }, [])
     : createNode('expand', { shape }, [node]);
-}
-
-function isZero(node: Node): boolean {
-  return isOp(node, 'constant') && node.params.value === 0;
 }
 
 /** The parameters of an op on parts. `shape` is that of this rank's part of the result. */

@@ -78,7 +78,7 @@ function isSame(input: Node, axis: string, inGradient: boolean): boolean {
 }
 
 /** Whether a node is made of zeros only, which are a term of any sum. */
-function isZero({ op, params, inputs: [input] }: Node): boolean {
+export function isZero({ op, params, inputs: [input] }: Node): boolean {
   if (op === 'constant') return 'value' in params && params.value === 0;
   const isMoved = op === 'expand' || op === 'reshape' || op === 'permute' || op === 'slice';
   return isMoved && input !== undefined && isZero(input);
