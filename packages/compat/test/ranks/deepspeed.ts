@@ -89,6 +89,15 @@ async function parametersOf(model: nn.Module): Promise<number[]> {
   return values;
 }
 
+function outcomeOf(engine: Trained, words: Trained): Outcome {
+  return {
+    engine: engine.losses,
+    words: words.losses,
+    parameters: engine.parameters,
+    expected: words.parameters,
+  };
+}
+
 async function trainByEngine(config: object, context: deepspeed.EngineContext): Promise<Trained> {
   const { engine } = await deepspeed.initialize({ model: network(), config, context });
   const losses: number[] = [];
@@ -173,12 +182,7 @@ async function compare(
     for (const precision of precisions) {
       const engine = await trainByEngine(configOf(stage, precision), context);
       const words = await trainByWords(stage, precision, context);
-      found[`${stage} ${precision}`] = {
-        engine: engine.losses,
-        words: words.losses,
-        parameters: engine.parameters,
-        expected: words.parameters,
-      };
+      found[`${stage} ${precision}`] = outcomeOf(engine, words);
     }
   }
   return found;
@@ -202,12 +206,7 @@ async function offload(context: deepspeed.EngineContext): Promise<Record<string,
       const config = { ...configOf(stage, precision), zero_optimization: zero };
       const engine = await trainByEngine(config, context);
       const words = await trainByWords(stage, precision, context, offloads);
-      found[`${stage} ${precision} with ${offloads} on the host`] = {
-        engine: engine.losses,
-        words: words.losses,
-        parameters: engine.parameters,
-        expected: words.parameters,
-      };
+      found[`${stage} ${precision} with ${offloads} on the host`] = outcomeOf(engine, words);
     }
   }
   return found;
@@ -222,12 +221,7 @@ async function measured(context: deepspeed.EngineContext): Promise<Record<string
     const profile = { enabled: true, profile_step: 2, detailed: false, output_file: devNull };
     const engine = await trainByEngine({ ...config, ...keys, flops_profiler: profile }, context);
     const words = await trainByEngine(config, context);
-    found[`measured at stage ${stage}`] = {
-      engine: engine.losses,
-      words: words.losses,
-      parameters: engine.parameters,
-      expected: words.parameters,
-    };
+    found[`measured at stage ${stage}`] = outcomeOf(engine, words);
   }
   return found;
 }
