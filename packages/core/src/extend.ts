@@ -226,10 +226,10 @@ export {
   endStep,
   Optimizer,
   type OptimizerStateDict,
-  type SavedState,
   type StepOptions,
   type UpdateRule,
 } from './optim/optimizer.ts';
+export type { SavedState } from './optim/optimizer-states.ts';
 export { BatchNorm } from './nn/norm/batch-norm.ts';
 export { LossScaler } from './optim/loss-scaler.ts';
 export {

@@ -256,7 +256,7 @@ describe('optimizers refuse', () => {
     const parameter = new Parameter(new Uint16Array(2), [2], { dtype: 'bf16' });
     parameter.sum().backward();
     await expect(new optim.AdamW([parameter]).step()).rejects.toThrow(
-      'the update rule of AdamW for a parameter of bf16 of shape [2]: it computes in f32',
+      'the update rule of AdamW for a parameter of shape [2]: it computes in f32, not in bf16',
     );
   });
 

@@ -65,6 +65,13 @@ describe('what depends on sizes', () => {
     ).toBeUndefined();
   });
 
+  it('throws mistakes in the code that is looked at, because they have nothing to do with sizes', () => {
+    const mistaken = (): number => {
+      throw new TypeError('x is not a function');
+    };
+    expect(() => Sized.of(symbols, mistaken)).toThrow(TypeError);
+  });
+
   it('is looked at below what was seen, and elsewhere where that looks special', () => {
     const looked: number[] = [];
     const table = 99;

@@ -8,5 +8,7 @@ export * from './place-lifetimes.ts';
 export { ProtobufWriter } from './protobuf-writer.ts';
 export { requireVersion } from './require-version.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
-export { Sized, rejectDegenerateSizes, type SizeFormula } from './sized.ts';
+export { rejectDegenerateSizes } from './degenerate-sizes.ts';
+export type { SizeFormula } from './size-formula.ts';
+export { Sized } from './sized.ts';
 export * from './stack.ts';

@@ -1,20 +1,12 @@
 import { withoutAutocast } from '../graph/autocast.ts';
 import { atCallSite, newestNodeId, noGrad, siteOf } from '../graph/create-node.ts';
 import { noteSettings } from '../graph/step-settings.ts';
-import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending/pending.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
 import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
-import {
-  CheckpointError,
-  ConfigError,
-  describeValue,
-  DTypeError,
-  TensorStateError,
-} from '../spec/errors.ts';
-import { formatShape } from '../base/shape.ts';
+import { ConfigError, describeValue, DTypeError } from '../spec/errors.ts';
 import { rankState, synchronously } from '../ambient.ts';
 import { skipAssignmentsIf } from '../tensor/handle.ts';
 import { checkOptions } from '../base/check-options.ts';
@@ -34,10 +26,16 @@ import {
   partsOf,
   withSavedSettings,
 } from './param-group.ts';
-import { ParameterState } from './parameter-state.ts';
-import { checkSavedState, partOfState, readWhole } from './saved-arrays.ts';
-import { type SavedType, savedTypeOf, type StateType } from './state-type.ts';
-import { decodeStepCount, encodeStepCount } from './step-count.ts';
+import {
+  checkGroups,
+  narrowError,
+  ruleError,
+  unknownParameter,
+  updatedElsewhere,
+} from './optimizer-errors.ts';
+import { OptimizerStates, type SavedState } from './optimizer-states.ts';
+import type { ParameterState } from './parameter-state.ts';
+import type { SavedType, StateType } from './state-type.ts';
 
 /**
  * Assigns new contents to a parameter and its state. If ranks share the parameter out, these are this rank's
@@ -73,13 +71,6 @@ const buildStepRules: OptionRules<BuildStepOptions> = {
   continues: option.flag,
 };
 
-/** What checkpoints keep of a parameter on this rank. */
-export interface SavedState {
-  readonly steps: number;
-  /** Tensors by PyTorch's names. Each call may compute a tensor again. */
-  readonly tensors: ReadonlyMap<string, () => Tensor>;
-}
-
 /**
  * The state of an optimizer. Parameters are numbered through all groups, as in PyTorch. States are those of
  * whole parameters.
@@ -97,7 +88,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   /** Settings may be changed at any time, for example by a schedule. */
   readonly paramGroups: ParamGroup<Settings>[];
   readonly #defaults: Settings;
-  readonly #states = new Map<Tensor, ParameterState>();
+  readonly #states: OptimizerStates;
   /** Whether an updater is running an update on this rank. buildStep is allowed only then. */
   #isStepping = false;
 
@@ -118,6 +109,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     this.#defaults = checkedSettings(name, settings, defaults);
     this.paramGroups = makeParamGroups(name, params, this.#defaults);
     for (const group of this.paramGroups) this.checkSettings(group);
+    this.#states = new OptimizerStates({
+      typeName: name,
+      savedNames: () => this.savedNames,
+      stateType: (...of) => this.stateType(...of),
+      exportState: (...of) => this.exportState(...of),
+      importState: (...of) => this.importState(...of),
+      wholeState: (...of) => this.wholeState(...of),
+    });
   }
 
   /**
@@ -214,18 +213,12 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   savedState(parameter: Tensor): SavedState | undefined {
     const { updater } = parameter.part;
     if (updater?.keepsStates === true) throw updatedElsewhere('to save its states', updater);
-    const state = this.#states.get(parameter);
-    if (state === undefined) return undefined;
-    return { steps: state.steps, tensors: this.exportState(state, parameter.part) };
+    return this.#states.saved(parameter);
   }
 
   /** The layout of a saved state. Throws CheckpointError for a name that this optimizer does not use. */
   savedType(parameter: Tensor, name: string): SavedType {
-    const { savedNames } = this;
-    if (savedNames !== undefined && !savedNames.includes(name)) {
-      throw unknownState(name, this.typeName, savedNames);
-    }
-    return savedTypeOf(name, this.stateType(name, parameter.part), parameter.part);
+    return this.#states.savedType(parameter, name);
   }
 
   /**
@@ -241,23 +234,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       withSavedSettings(own, group, settings[index] ?? {}),
     );
     for (const group of groups) this.checkSettings(group);
-    for (const [parameter, arrays] of saved) {
-      checkSavedState((name) => this.savedType(parameter, name), arrays);
-    }
-    for (const state of this.#states.values()) state.dispose();
-    this.#states.clear();
-    for (const [parameter, { step, ...arrays }] of saved) {
-      if (!isHeldAt(parameter.part.layout, ownPlace)) continue;
-      const state = this.#keptOf(parameter);
-      noGrad(() => {
-        for (const [name, array] of Object.entries(arrays)) {
-          this.importState(state, name, { ...array, bytes: array.bytes.slice() }, parameter.part);
-        }
-      });
-      // PyTorch's SGD saves no count of steps. A parameter with a saved momentum has taken at least one step.
-      state.steps =
-        step === undefined ? Math.min(1, Object.keys(arrays).length) : decodeStepCount(step);
-    }
+    for (const [parameter, arrays] of saved) this.#states.check(parameter, arrays);
+    this.#states.replace(saved);
     for (const [index, group] of this.paramGroups.entries()) Object.assign(group, groups[index]);
   }
 
@@ -270,7 +248,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const state: Record<string, HostArrays> = {};
     for (const [index, parameter] of this.#params().entries()) {
       parameter.checkNotReplaced();
-      const own = await this.#wholeStates(parameter);
+      const saved = this.savedState(parameter);
+      const own = saved === undefined ? undefined : await this.#states.whole(parameter, saved);
       const arrays = await arraysOfOnly(parameter.part.layout, own);
       if (arrays !== undefined) state[index] = arrays;
     }
@@ -280,16 +259,6 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       return { ...group, params };
     });
     return { state, paramGroups };
-  }
-
-  async #wholeStates(parameter: Tensor): Promise<HostArrays | undefined> {
-    const saved = this.savedState(parameter);
-    if (saved === undefined) return undefined;
-    const arrays: Record<string, HostArray> = { step: encodeStepCount(saved.steps) };
-    for (const [name, make] of saved.tensors) {
-      arrays[name] = await readWhole(noGrad(() => this.wholeState(name, make(), parameter)));
-    }
-    return arrays;
   }
 
   /**
@@ -307,7 +276,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const states = Object.entries(dict.state).map(([index, arrays]) => {
       const parameter = params[Number(index)];
       if (parameter === undefined) throw unknownParameter(index, params.length);
-      return [parameter, partOfState((name) => this.savedType(parameter, name), arrays)] as const;
+      return [parameter, this.#states.partOf(parameter, arrays)] as const;
     });
     this.restore(new Map(states), dict.paramGroups);
   }
@@ -370,7 +339,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       const { part } = parameter;
       const gradient = part.grad;
       if (gradient === null || !updates(parameter)) continue;
-      const state = this.#keptOf(parameter);
+      const state = this.#states.obtain(parameter);
       state.steps++;
       counted.push(state);
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
@@ -393,7 +362,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
         synchronously(`the update rule of ${name}`, () => rule(part, gradient, state, parameter)),
       );
     } catch (error) {
-      throw error instanceof DTypeError && part.dtype !== 'f32' ? narrow(name, part, error) : error;
+      throw error instanceof DTypeError && part.dtype !== 'f32'
+        ? narrowError(name, part, error)
+        : error;
     }
     if (part.contents !== contents) return;
     const todo = 'Write parameter.assign(…) in the function that rule() returns';
@@ -431,14 +402,6 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     await updater.step({ optimizer: name, groups, updateHere });
   }
 
-  #keptOf(parameter: Tensor): ParameterState {
-    const known = this.#states.get(parameter);
-    if (known !== undefined) return known;
-    const state = new ParameterState((name) => this.stateType(name, parameter.part));
-    this.#states.set(parameter, state);
-    return state;
-  }
-
   #params(): Tensor[] {
     return this.paramGroups.flatMap(({ params }) => params);
   }
@@ -449,79 +412,4 @@ export async function endStep({ skipIf }: StepOptions, skipped: () => void): Pro
   if (skipIf === undefined || (await skipIf.item()) === 0) return true;
   skipped();
   return false;
-}
-
-function updatedElsewhere(asked: string, { name }: Updater): TensorStateError {
-  return new TensorStateError(
-    {
-      asked: `${asked} of an optimizer`,
-      found: `its parameters are updated by ${name}`,
-      todo: 'Call step() without options; the states are saved where they lie',
-    },
-    { updater: name },
-  );
-}
-
-/** The error for a parameter of another dtype than f32. A rule computes in f32, because its settings are f32. */
-function narrow(name: string, { shape, dtype }: Tensor, cause: DTypeError): DTypeError {
-  return new DTypeError(
-    {
-      asked: `the update rule of ${name} for a parameter of ${dtype} of shape ${formatShape(shape)}`,
-      found: 'it computes in f32',
-      todo: 'Keep parameters in f32, and use the mixedPrecision of a strategy',
-    },
-    { optimizer: name, dtype },
-    { cause },
-  );
-}
-
-function ruleError(name: string, { shape }: Tensor, found: string, todo: string): ConfigError {
-  return new ConfigError(
-    {
-      asked: `the update rule of ${name} for a parameter of shape ${formatShape(shape)}`,
-      found,
-      todo,
-    },
-    { optimizer: name, shape },
-  );
-}
-
-function checkGroups(
-  groups: readonly { readonly params: readonly unknown[] }[],
-  saved: readonly { readonly params: readonly unknown[] }[],
-): void {
-  const [asked, found] = [groups, saved].map((list) =>
-    list.map(({ params }) => params.length).join(', '),
-  );
-  if (asked === found) return;
-  throw new CheckpointError(
-    {
-      asked: `load a state into groups of ${asked} parameters`,
-      found: `groups of ${found} parameters`,
-      todo: 'Make the groups as they were when the state was saved',
-    },
-    { asked, found },
-  );
-}
-
-function unknownParameter(index: string, count: number): CheckpointError {
-  return new CheckpointError(
-    {
-      asked: `load the state of parameter ${index}`,
-      found: `${count} parameters`,
-      todo: 'Load the state of an optimizer of the same model',
-    },
-    { index, count },
-  );
-}
-
-function unknownState(name: string, optimizer: string, names: readonly string[]): CheckpointError {
-  return new CheckpointError(
-    {
-      asked: `load the state ${name} into ${optimizer}`,
-      found: `it keeps ${names.join(', ') || 'no tensors'}`,
-      todo: 'Load the state of an optimizer of the same class',
-    },
-    { name, optimizer },
-  );
 }

@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core/extend';
+import { ConfigError, describeValue } from '@shardwise/core/extend';
 import { MAX_METRICS, METRIC_NAME } from '../run-state/named-metrics.ts';
 import type { StepMetrics } from './step-metrics.ts';
 
@@ -97,14 +97,13 @@ function unknownField(name: string, value: unknown): ConfigError {
 
 function refusal(name: string, value: unknown, takes: string): ConfigError {
   return new ConfigError(
-    { asked: `to report ${name}`, found: foundText(value), todo: `Give ${takes}${wayText(value)}` },
+    {
+      asked: `to report ${name}`,
+      found: describeValue(value),
+      todo: `Give ${takes}${wayText(value)}`,
+    },
     { name },
   );
-}
-
-function foundText(value: unknown): string {
-  if (typeof value !== 'object' || value === null) return `${String(value)} (${typeof value})`;
-  return `a ${value.constructor?.name ?? 'record'}`;
 }
 
 /** Suggests how to get the value that was probably meant. */

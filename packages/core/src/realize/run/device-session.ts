@@ -3,14 +3,13 @@ import type { Node } from '../../graph/node.ts';
 import { hostBytes, moveToHost, moveToPage } from '../../graph/ownership.ts';
 import { targetOf } from '../../graph/updated-leaves.ts';
 import { ExtendedMesh } from '../../mesh.ts';
-import type { Page, PageSource, PageStore } from '../../paging/page.ts';
-import { formatShape } from '../../base/shape.ts';
+import type { PageSource, PageStore } from '../../paging/page.ts';
 import type { Backend } from '../../spec/backend.ts';
-import { TensorStateError } from '../../spec/errors.ts';
+import type { TensorStateError } from '../../spec/errors.ts';
 import type { Mesh } from '../../spec/mesh.ts';
 import type { CallOrder, ProcessGroup } from '../../spec/process-group.ts';
-import { nextTurn } from '../../base/next-turn.ts';
 import type { Compute, Deferred, Session, EnqueueOptions } from '../session.ts';
+import { IssueTimer } from './issue-timer.ts';
 import {
   type Backlog,
   Realization,
@@ -18,6 +17,8 @@ import {
   type Surroundings,
   takeBacklog,
 } from './realization.ts';
+import { SessionCalls } from './session-calls.ts';
+import { pageBytes, type ReadableValue, readableValue } from './value-bytes.ts';
 
 const nothingPending: Backlog = {
   pending: new Map(),
@@ -26,15 +27,6 @@ const nothingPending: Backlog = {
   unissued: new Map(),
 };
 
-/** The milliseconds for which work may go on in microtasks alone. Then timers, input and finalizers get a turn. */
-const TURN_MS = 10;
-
-/**
- * A rank that has built nothing for so many milliseconds issues the collectives that it has made. Other ranks may wait
- * for them, while this one waits for something else, or has come to the end of its script.
- */
-const IDLE_MS = 100;
-
 /** The session of one device and one mesh. */
 export class DeviceSession implements Session {
   readonly backend: Backend;
@@ -42,17 +34,11 @@ export class DeviceSession implements Session {
   readonly #extensions = new Set<string>();
   readonly #stores: (PageStore | PageSource)[] = [];
   readonly #realization: Realization;
-  #last: Promise<void> = Promise.resolve();
+  readonly #calls = new SessionCalls();
+  readonly #issueTimer = new IssueTimer(this);
   /** The error of a run that was not awaited. The next call, or `finish`, throws it. */
   #failedAhead: { readonly error: unknown } | null = null;
   #deferred: Deferred | null = null;
-  #turnBegan = performance.now();
-  /** The timer that issues collectives on a rank that reads nothing. */
-  #issueTimer: ReturnType<typeof setTimeout> | null = null;
-  #newestNode = 0;
-  /** Reads that are waited for outside the order of the calls. */
-  readonly #readsUnderWay = new Set<Promise<void>>();
-  #callsUnderWay = 0;
   /** The number of calls under way that compute what is pending. */
   #runsUnderWay = 0;
   /** The number of tasks of `enqueue` that have not begun. */
@@ -88,12 +74,17 @@ export class DeviceSession implements Session {
   }
 
   get isComputing(): boolean {
-    return this.#callsUnderWay > 0;
+    return this.#calls.isBusy;
+  }
+
+  /** Whether the program has made collectives that this session has not issued. After setRank, another session does. */
+  get isBehind(): boolean {
+    return rankState.session === this && rankState.unissued.size > 0;
   }
 
   async finish(): Promise<void> {
     await this.issueAll();
-    while (this.#callsUnderWay > 0) await Promise.all([this.#last, ...this.#readsUnderWay]);
+    await this.#calls.settle();
     this.#throwFailedAhead();
   }
 
@@ -116,12 +107,9 @@ export class DeviceSession implements Session {
    * own, the read is waited for outside this order, so that the next calls can submit work to the device meanwhile.
    */
   async #beginFetch(node: Node): Promise<{ readonly bytes: Uint8Array | Promise<Uint8Array> }> {
-    if (node.value === null) await this.#run([node]);
-    const { value } = node;
-    if (value?.kind === 'failed') throw value.error;
-    if (value?.kind === 'host') return { bytes: hostBytes(value) };
-    if (value?.kind === 'paged') return { bytes: await pageBytes(value.page) };
-    if (value?.kind !== 'device') throw freedError(node);
+    const value = await this.#valueOf(node);
+    if (value.kind === 'host') return { bytes: hostBytes(value) };
+    if (value.kind === 'paged') return { bytes: await pageBytes(value.page) };
     this.#realization.checkUsable();
     const { buffer } = value.storage;
     const reading = this.backend.read(buffer);
@@ -132,55 +120,40 @@ export class DeviceSession implements Session {
       if (!holder.resident) moveToHost(node, bytes);
       return { bytes };
     }
-    const whole = this.#follow(reading, (bytes) => {
-      if (node.value === value) moveToHost(node, bytes);
+    const whole = this.#calls.runAside(async () => {
+      const bytes = await reading;
+      // Runs of the calls that are under way may still use the memory of the value.
+      void this.#calls.run(async () => {
+        if (node.value === value) moveToHost(node, bytes);
+      });
+      return bytes;
     });
     return { bytes: whole };
   }
 
-  /**
-   * Waits for a read. `keep` is called behind the calls that are under way when the bytes are there, because their runs
-   * may still use the memory of the value.
-   */
-  async #follow(reading: Promise<Uint8Array>, keep: (bytes: Uint8Array) => void) {
-    this.#callsUnderWay++;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#readsUnderWay.add(promise);
-    try {
-      const bytes = await reading;
-      void this.#oneAfterAnother(async () => keep(bytes));
-      return bytes;
-    } finally {
-      this.#callsUnderWay--;
-      this.#readsUnderWay.delete(promise);
-      resolve();
-    }
+  async #valueOf(node: Node): Promise<ReadableValue> {
+    if (node.value === null) await this.#run([node]);
+    return readableValue(node);
   }
 
   view(node: Node): Promise<Uint8Array> {
-    return this.#inOrder(async () => {
-      if (node.value === null) await this.#run([node]);
-      const { value } = node;
-      if (value?.kind === 'failed') throw value.error;
-      if (value?.kind === 'host') return value.bytes;
-      if (value?.kind !== 'device') throw freedError(node);
-      this.#realization.checkUsable();
-      const { buffer } = value.storage;
-      return this.backend.map(buffer) ?? this.backend.read(buffer);
-    });
+    return this.#inOrder(async () => this.#bytesInPlace(await this.#valueOf(node)));
+  }
+
+  /** Returns bytes in the place where they lie, if the device computes in host memory, otherwise a copy. */
+  async #bytesInPlace(value: ReadableValue): Promise<Uint8Array> {
+    if (value.kind === 'host') return value.bytes;
+    if (value.kind === 'paged') return pageBytes(value.page);
+    this.#realization.checkUsable();
+    const { buffer } = value.storage;
+    return this.backend.map(buffer) ?? this.backend.read(buffer);
   }
 
   pageOut(leaf: Node, name: string, store: PageStore): Promise<void> {
     return this.#inOrder(async () => {
-      const { value } = leaf;
-      if (value?.kind === 'paged') return;
-      if (value?.kind !== 'host' && value?.kind !== 'device') throw freedError(leaf);
-      const { backend } = this;
-      const bytes =
-        value.kind === 'host'
-          ? value.bytes
-          : (backend.map(value.storage.buffer) ?? (await backend.read(value.storage.buffer)));
-      moveToPage(leaf, await store.write(name, bytes));
+      const value = readableValue(leaf);
+      if (value.kind === 'paged') return;
+      moveToPage(leaf, await store.write(name, await this.#bytesInPlace(value)));
       leaf.resident = false;
     });
   }
@@ -194,22 +167,12 @@ export class DeviceSession implements Session {
   readonly issueInOrder: CallOrder = async (issue) => {
     if (rankState.unissued.size > 0) this.#runAhead(takeBacklog());
     if (!this.isComputing) return issue();
-    const { done } = await this.#oneAfterAnother(async () => ({ done: issue() }));
+    const { done } = await this.#calls.run(async () => ({ done: issue() }));
     return done;
   };
 
   issueSoon(): void {
-    this.#issueTimer ??= setTimeout(() => this.#issueIfIdle(), IDLE_MS);
-    this.#newestNode = rankState.nextNodeId;
-  }
-
-  /** Issues all collectives if the program has built nothing for a while, and waits for nothing here. */
-  #issueIfIdle(): void {
-    this.#issueTimer = null;
-    // After setRank, another session has the collectives, and a timer of its own.
-    if (rankState.session !== this || rankState.unissued.size === 0) return;
-    if (this.isComputing || this.#newestNode !== rankState.nextNodeId) this.issueSoon();
-    else this.flush();
+    this.#issueTimer.start();
   }
 
   flush(): void {
@@ -218,7 +181,7 @@ export class DeviceSession implements Session {
 
   #runAhead(backlog: Backlog): void {
     rankState.runsQueued++;
-    void this.#oneAfterAnother(() =>
+    void this.#calls.run(() =>
       this.#ahead(async () => {
         rankState.runsQueued = Math.max(0, rankState.runsQueued - 1);
         await this.#runDeferred();
@@ -235,7 +198,7 @@ export class DeviceSession implements Session {
     // pending now is computed before it, too, and apart from what the work makes pending.
     if (this.#runsUnderWay > 0 || rankState.unissued.size > 0) this.#runAhead(takeBacklog());
     this.#tasksQueued++;
-    void this.#oneAfterAnother(async () => {
+    void this.#calls.run(async () => {
       this.#tasksQueued--;
       await this.#ahead(async () => {
         if (!runsDeferred) await this.#runDeferred();
@@ -285,9 +248,7 @@ export class DeviceSession implements Session {
       return;
     }
     await this.#realization.run(nodes, this.#surroundings, takeBacklog(), options);
-    if (rankState.unissued.size > 0 || this.#issueTimer === null) return;
-    clearTimeout(this.#issueTimer);
-    this.#issueTimer = null;
+    if (rankState.unissued.size === 0) this.#issueTimer.stop();
   }
 
   #throwFailedAhead(): void {
@@ -305,7 +266,7 @@ export class DeviceSession implements Session {
   /** Runs `body` after earlier calls. It is an async function, so that errors of a run have the caller's line. */
   async #inOrder<T>(body: () => Promise<T>): Promise<T> {
     this.#runsUnderWay++;
-    return this.#oneAfterAnother(async () => {
+    return this.#calls.run(async () => {
       try {
         await this.#runDeferred();
         return await body();
@@ -314,42 +275,6 @@ export class DeviceSession implements Session {
       }
     });
   }
-
-  async #oneAfterAnother<T>(body: () => Promise<T>): Promise<T> {
-    const before = this.#last;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#last = promise;
-    this.#callsUnderWay++;
-    await before;
-    try {
-      return await body();
-    } finally {
-      this.#callsUnderWay--;
-      if (performance.now() - this.#turnBegan > TURN_MS) {
-        await nextTurn();
-        this.#turnBegan = performance.now();
-      }
-      resolve();
-    }
-  }
-}
-
-async function pageBytes(page: Page): Promise<Uint8Array> {
-  const bytes = new Uint8Array(page.byteLength);
-  await page.read(bytes);
-  return bytes;
-}
-
-function freedError(node: Node): TensorStateError {
-  const by = node.value?.kind === 'freed' ? node.value.by : 'an earlier run';
-  return new TensorStateError(
-    {
-      asked: `the data of a tensor of shape ${formatShape(node.shape)}`,
-      found: `its memory was freed by ${by}`,
-      todo: 'Read it before it is freed',
-    },
-    { shape: node.shape },
-  );
 }
 
 /** Whether this is the rank that warns for all. All ranks run the same program. */

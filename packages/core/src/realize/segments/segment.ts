@@ -35,166 +35,233 @@ export function segment(
   sources: Sources,
   rowCountsOf: (value: number) => readonly number[] = () => [],
 ): readonly DraftStep[] {
-  const draft: DraftStep[] = [];
-  const updates = new Set(graph.updates.map(({ value }) => value));
-  const pinned = new Set([...graph.roots, ...updates, ...graph.rowCounts]);
-  let open: number[] = [];
-  let era = 0;
-  /** By value, 1 if the value is in `open`. */
-  const isOpen = new Uint8Array(graph.values.length);
-  const startedIn = new Map<number, readonly number[]>();
+  const segmenter = new Segmenter(graph, sources, rowCountsOf);
+  for (let id = graph.leafCount; id < graph.values.length;) id = segmenter.take(id);
+  return segmenter.finish();
+}
 
-  const close = (): void => {
-    if (open.length > 0) lastCompute = draft.push({ kind: 'compute', values: open }) - 1;
-    for (const id of open) isOpen[id] = 0;
-    open = [];
-  };
-  // Rows go to other ranks in the middle of a pass and are needed soon. Values that they do not depend on are computed
-  // while they travel.
-  const carriesRows = (id: number): boolean => graph.values[id]?.op === 'allToAllRows';
-  const closeFor = (inputs: readonly number[]): void => {
-    const needed = new Set(inputs.filter((input) => isOpen[input] === 1));
-    if (needed.size === 0) return;
-    for (const id of open.toReversed()) {
+/** A started group that holds memory until it is waited for. */
+interface Holding {
+  readonly group: readonly number[];
+  /** The number of steps before its start. */
+  readonly before: number;
+}
+
+/** Takes the values of a graph in program order, and drafts the steps that compute, start and wait. */
+class Segmenter {
+  readonly #draft: DraftStep[] = [];
+  readonly #graph: ValueGraph;
+  readonly #sources: Sources;
+  readonly #rowCountsOf: (value: number) => readonly number[];
+  readonly #updates: ReadonlySet<number>;
+  /** Values that outlive the run. They keep their memory in any case. */
+  readonly #pinned: ReadonlySet<number>;
+  /** The values of the segment that is not complete yet, in program order. */
+  #open = new Set<number>();
+  #era = 0;
+  /** The place of the latest step that computes. */
+  #lastCompute = -1;
+  /** The groups that have started and not been waited for, by each of their values. */
+  readonly #startedIn = new Map<number, readonly number[]>();
+  /** The started groups that hold memory. They may have been waited for. */
+  #holding: Holding[] = [];
+  /** All-gathers of updated parameters that have not started, so that one segment updates several parameters. */
+  #held = new Set<number>();
+  #heldBytes = 0;
+  /** Results of collectives that are paged out once something else has waited for the collective, with their pages. */
+  readonly #leaving = new Map<number, number[]>();
+  readonly #leavesFrom = new Map<number, number>();
+  /** The numbers of rows that no step has read. */
+  readonly #unread: Set<number>;
+
+  constructor(
+    graph: ValueGraph,
+    sources: Sources,
+    rowCountsOf: (value: number) => readonly number[],
+  ) {
+    this.#graph = graph;
+    this.#sources = sources;
+    this.#rowCountsOf = rowCountsOf;
+    this.#updates = new Set(graph.updates.map(({ value }) => value));
+    this.#pinned = new Set([...graph.roots, ...this.#updates, ...graph.rowCounts]);
+    this.#unread = new Set(graph.rowCounts.keys());
+  }
+
+  /** Takes the next value, and those that travel with it. Returns the value after them. */
+  take(id: number): number {
+    const value = this.#graph.values[id];
+    if (value === undefined) return this.#graph.values.length;
+    if (isCompute(value)) {
+      this.#compute(id);
+      return id + 1;
+    }
+    if (value.op === 'pageOut' && this.#leaveLater(id, value.inputs)) return id + 1;
+    const group = bucketFrom(this.#graph, id);
+    for (const member of group) this.#readCounts(member);
+    this.#waitFor(this.#inputsOf(group));
+    if (value.op === 'allGather' && this.#updates.has(id)) {
+      this.#hold(id);
+      return id + 1;
+    }
+    this.#startHeld();
+    this.#start(group);
+    return id + group.length;
+  }
+
+  finish(): readonly DraftStep[] {
+    this.#startHeld();
+    this.#close();
+    // A wait may start the last pages that go out. They are added to the map while this loop runs.
+    for (const group of this.#startedIn.values()) this.#wait(group);
+    return this.#draft;
+  }
+
+  #compute(id: number): void {
+    const { eras } = this.#graph;
+    const sources = this.#sources;
+    // A cheap value is computed by each segment that reads it.
+    if (sources.isCheap(id) && !this.#pinned.has(id) && sources.moversOf(id) === 0) return;
+    this.#readCounts(id);
+    this.#waitFor(sources.of(id));
+    if (eras[id] !== this.#era) this.#close();
+    this.#era = eras[id] ?? 0;
+    this.#open.add(id);
+  }
+
+  #close(): void {
+    const values = [...this.#open];
+    if (values.length === 0) return;
+    this.#open = new Set();
+    this.#lastCompute = this.#draft.push({ kind: 'compute', values }) - 1;
+  }
+
+  /** Closes a segment of the values that `ids` need. The others are left for the next one. */
+  #closeFor(ids: readonly number[]): void {
+    const needed = new Set(ids.filter((id) => this.#open.has(id)));
+    for (const id of [...this.#open].toReversed()) {
       if (!needed.has(id)) continue;
-      for (const source of sources.of(id)) if (isOpen[source] === 1) needed.add(source);
+      for (const source of this.#sources.of(id)) if (this.#open.has(source)) needed.add(source);
     }
-    const later = open.filter((id) => !needed.has(id));
-    open = open.filter((id) => needed.has(id));
-    close();
-    for (const id of later) isOpen[id] = 1;
-    open = later;
-  };
-  const wait = (group: readonly number[]): void => {
-    draft.push({ kind: 'wait', values: group });
-    for (const id of group) startedIn.delete(id);
-    for (const id of group) {
-      for (const page of leaving.get(id) ?? []) start([page]);
-      leaving.delete(id);
+    const later = this.#open.difference(needed);
+    this.#open = this.#open.difference(later);
+    this.#close();
+    this.#open = later;
+  }
+
+  #isOpen(ids: readonly number[]): boolean {
+    return ids.some((id) => this.#open.has(id));
+  }
+
+  #start(group: readonly number[]): void {
+    const inputs = this.#inputsOf(group);
+    // Rows go to other ranks in the middle of a pass and are needed soon. Values that they do not depend on are
+    // computed while they travel.
+    if (group.some((id) => this.#graph.values[id]?.op === 'allToAllRows')) {
+      this.#closeFor(inputs);
+    } else if (this.#isOpen(inputs)) this.#close();
+    if (group.some((id) => this.#holdsMemory(id))) {
+      this.#waitForEarlier();
+      this.#holding.push({ group, before: this.#draft.length });
     }
-  };
-  const waitFor = (inputs: readonly number[]): void => {
-    if (held.size > 0 && inputs.some((input) => held.has(input))) release();
+    this.#draft.push({ kind: 'start', values: group });
+    for (const member of group) this.#startedIn.set(member, group);
+  }
+
+  #waitFor(inputs: readonly number[]): void {
+    if (inputs.some((input) => this.#held.has(input))) this.#startHeld();
     for (const input of inputs) {
-      const source = leavesFrom.get(input);
-      if (source !== undefined && leaving.has(source)) waitFor([source]);
+      const source = this.#leavesFrom.get(input);
+      if (source !== undefined && this.#leaving.has(source)) this.#waitFor([source]);
     }
     for (const input of inputs) {
-      const group = startedIn.get(input);
+      const group = this.#startedIn.get(input);
       if (group === undefined) continue;
-      close();
-      for (const each of startedWith(group)) wait(each);
+      this.#close();
+      for (const each of this.#startedWith(group)) this.#wait(each);
     }
-  };
-  // The parameters of a layer are all-gathered together and used one after another. They are waited for together,
-  // because waiting for each before its use would cut the layer into as many segments.
-  const startedWith = (group: readonly number[]): (readonly number[])[] => {
-    const isGather = (id: number): boolean => graph.values[id]?.op === 'allGather';
+  }
+
+  #wait(group: readonly number[]): void {
+    this.#draft.push({ kind: 'wait', values: group });
+    for (const id of group) this.#startedIn.delete(id);
+    for (const id of group) {
+      for (const page of this.#leaving.get(id) ?? []) this.#start([page]);
+      this.#leaving.delete(id);
+    }
+  }
+
+  /**
+   * The groups to wait for together with one. The parameters of a layer are all-gathered together and used one after
+   * another. Waiting for each before its use would cut the layer into as many segments.
+   */
+  #startedWith(group: readonly number[]): readonly (readonly number[])[] {
+    const isGather = (id: number): boolean => this.#graph.values[id]?.op === 'allGather';
     let [first = -1] = group;
     if (!isGather(first)) return [group];
     while (isGather(first - 1)) first--;
     const together: (readonly number[])[] = [];
     for (let id = first; isGather(id); id++) {
-      const each = startedIn.get(id);
+      const each = this.#startedIn.get(id);
       if (each !== undefined) together.push(each);
     }
     return together;
-  };
-  // Until it has been waited for, a reduce-scatter holds the memory of the whole, an all-gather of an updated parameter
-  // that of the part, and a page on its way out that of a value that only this run has.
-  const holdsUp = (id: number): boolean => {
-    const { op, inputs: [source = -1] = [] } = graph.values[id] ?? {};
-    // A value that outlives the run keeps its memory in any case.
-    if (op === 'pageOut') return !pinned.has(source);
-    return op === 'reduceScatter' || (op === 'allGather' && updates.has(id));
-  };
-  const start = (group: readonly number[]): void => {
-    const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
-    if (group.some(carriesRows)) closeFor(inputs);
-    else if (inputs.some((input) => isOpen[input] === 1)) close();
-    if (group.some(holdsUp)) waitForEarlier();
-    if (group.some(holdsUp)) holding.push({ group, before: draft.length });
-    draft.push({ kind: 'start', values: group });
-    for (const member of group) startedIn.set(member, group);
-  };
-  // All-gathers of updated parameters are not urgent. They are held back, so that several parameters are updated in one
-  // segment.
-  let held = new Set<number>();
-  let heldBytes = 0;
-  const release = (): void => {
-    const ids = held;
-    held = new Set();
-    heldBytes = 0;
-    for (const id of ids) start([id]);
-  };
-  const hold = (id: number): void => {
-    held.add(id);
-    heldBytes += byteLengthOf(graph.values[id]);
-    if (heldBytes >= UPDATE_BYTES) release();
-  };
-  // The result of a collective is paged out when something else has waited for the collective.
-  const leaving = new Map<number, number[]>();
-  const leavesFrom = new Map<number, number>();
-  const leave = (page: number, [source = -1]: readonly number[]): boolean => {
-    if (!startedIn.has(source)) return false;
-    leaving.set(source, [...(leaving.get(source) ?? []), page]);
-    leavesFrom.set(page, source);
-    return true;
-  };
-  // The started groups that hold memory and may not have been waited for, with the number of steps before their start.
-  let holding: { readonly group: readonly number[]; readonly before: number }[] = [];
-  let lastCompute = -1;
-  const waitForEarlier = (): void => {
-    const earlier = holding.filter(({ before }) => before < lastCompute);
-    holding = holding.filter(({ before }) => before >= lastCompute);
+  }
+
+  /**
+   * Whether a started value holds memory until it has been waited for: a reduce-scatter that of the whole, an all-gather
+   * of an updated parameter that of the part, and a page on its way out that of a value that only this run has.
+   */
+  #holdsMemory(id: number): boolean {
+    const { op, inputs: [source = -1] = [] } = this.#graph.values[id] ?? {};
+    if (op === 'pageOut') return !this.#pinned.has(source);
+    return op === 'reduceScatter' || (op === 'allGather' && this.#updates.has(id));
+  }
+
+  /** Waits for the groups that hold memory and started before the latest step that computes. */
+  #waitForEarlier(): void {
+    const earlier = this.#holding.filter(({ before }) => before < this.#lastCompute);
+    this.#holding = this.#holding.filter(({ before }) => before >= this.#lastCompute);
     for (const { group } of earlier) {
       const [first = -1] = group;
-      if (holdsUp(first) && startedIn.has(first)) wait(group);
+      if (this.#holdsMemory(first) && this.#startedIn.has(first)) this.#wait(group);
     }
-  };
-
-  const unread = new Set(graph.rowCounts.keys());
-  const readCounts = (id: number): void => {
-    for (const index of rowCountsOf(id)) {
-      const count = graph.rowCounts[index];
-      if (count === undefined || !unread.delete(index)) continue;
-      waitFor([count]);
-      if (isOpen[count] === 1) close();
-      draft.push({ kind: 'size', values: [count], rowCount: index });
-    }
-  };
-
-  for (let id = graph.leafCount; id < graph.values.length; id++) {
-    const value = graph.values[id];
-    if (value === undefined) break;
-    if (isCompute(value)) {
-      if (sources.isCheap(id) && !pinned.has(id) && sources.moversOf(id) === 0) continue;
-      readCounts(id);
-      waitFor(sources.of(id));
-      if (graph.eras[id] !== era) close();
-      era = graph.eras[id] ?? 0;
-      open.push(id);
-      isOpen[id] = 1;
-      continue;
-    }
-    if (value.op === 'pageOut' && leave(id, value.inputs)) continue;
-    const group = bucketFrom(graph, id);
-    group.forEach(readCounts);
-    const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
-    waitFor(inputs);
-    if (value.op === 'allGather' && updates.has(id)) {
-      hold(id);
-      continue;
-    }
-    release();
-    start(group);
-    id += group.length - 1;
   }
-  release();
-  close();
-  // A wait may start the last pages that go out. They are added to `startedIn` while this loop runs.
-  for (const group of startedIn.values()) wait(group);
-  return draft;
+
+  #hold(id: number): void {
+    this.#held.add(id);
+    this.#heldBytes += byteLengthOf(this.#graph.values[id]);
+    if (this.#heldBytes >= UPDATE_BYTES) this.#startHeld();
+  }
+
+  #startHeld(): void {
+    const ids = this.#held;
+    this.#held = new Set();
+    this.#heldBytes = 0;
+    for (const id of ids) this.#start([id]);
+  }
+
+  /** Has the result of a started collective paged out when something has waited for it. False if it is none. */
+  #leaveLater(page: number, [source = -1]: readonly number[]): boolean {
+    if (!this.#startedIn.has(source)) return false;
+    this.#leaving.set(source, [...(this.#leaving.get(source) ?? []), page]);
+    this.#leavesFrom.set(page, source);
+    return true;
+  }
+
+  /** Reads the numbers of rows on which a value depends. */
+  #readCounts(id: number): void {
+    for (const index of this.#rowCountsOf(id)) {
+      const count = this.#graph.rowCounts[index];
+      if (count === undefined || !this.#unread.delete(index)) continue;
+      this.#waitFor([count]);
+      if (this.#open.has(count)) this.#close();
+      this.#draft.push({ kind: 'size', values: [count], rowCount: index });
+    }
+  }
+
+  #inputsOf(group: readonly number[]): readonly number[] {
+    return group.flatMap((member) => this.#graph.values[member]?.inputs ?? []);
+  }
 }
 
 function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {

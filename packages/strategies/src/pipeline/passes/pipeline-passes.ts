@@ -1,7 +1,5 @@
 import {
   addNodes,
-  type Compute,
-  currentSession,
   inputNode,
   isGradEnabled,
   type Node,
@@ -15,7 +13,6 @@ import { StandInParameter } from '../../parameters/stand-in-parameter.ts';
 import type { StageEdge } from '../../pipeline-schedule/actions/schedule.ts';
 import { evaluationOf } from '../../pipeline-schedule/schedules/forward-only.ts';
 import { bytesOf } from '../messages/message-bytes.ts';
-import { tagOf } from '../messages/message.ts';
 import { setHolder } from '../messages/on-every-rank.ts';
 import {
   buildMicrobatches,
@@ -25,7 +22,7 @@ import {
 import type { LossMessage } from '../microbatches/loss-messages.ts';
 import { passInputs } from '../microbatches/pass-inputs.ts';
 import type { PassSettings } from '../microbatches/pass-settings.ts';
-import { FirstFault } from './first-fault.ts';
+import { beginPass, type BuiltPass } from './begin-pass.ts';
 import {
   backwardTwiceError,
   lossNotComputed,
@@ -34,20 +31,14 @@ import {
   staleBufferError,
   unknownLeafError,
 } from './pass-errors.ts';
-import { runWork } from './run-work.ts';
+import { LossReport } from './loss-report.ts';
+import { lastWith, sendBuffers, sendScalar } from './result-messages.ts';
 import { passMark, requireSamePass } from './same-pass.ts';
-import { type EarlyWork, earlyWork } from '../work/early-work.ts';
+import { earlyWork } from '../work/early-work.ts';
 import { evaluationWork } from '../work/evaluation-work.ts';
 import { numberedCrossings } from '../work/forward-drafts.ts';
 import { keptBytes, ofAllRanks } from '../work/kept-bytes.ts';
 import { edgesOf, type PassMessage, passMessages } from '../work/pass-messages.ts';
-import {
-  draft,
-  keepCollected,
-  withFrees,
-  type WorkDraft,
-  type WorkItem,
-} from '../work/rank-work.ts';
 import {
   sendParameters,
   type ParameterPlaces,
@@ -58,13 +49,6 @@ import {
 import { trainingWork } from '../work/training-work.ts';
 
 type Mark = ReturnType<typeof passMark>;
-
-/** The comparison between ranks that the first pass of each kind makes, and the report of the first of training. */
-interface FirstPass {
-  readonly mark: Mark;
-  /** The nodes that are kept beside activations: sums of gradients, and losses. Null in evaluation. */
-  readonly sums: ReadonlySet<Node> | null;
-}
 
 export interface LatestPass {
   /** The rows of each microbatch. */
@@ -90,10 +74,11 @@ export class PipelinePasses {
   latest: LatestPass | null = null;
   /** The most bytes of activations that each rank kept in the first training pass. Null before it. */
   liveBytes: readonly number[] | null = null;
-  #lossWasFinite = true;
+  readonly #lossReport: LossReport;
 
   constructor(settings: PassSettings) {
     this.#settings = settings;
+    this.#lossReport = new LossReport(settings);
   }
 
   /**
@@ -188,8 +173,9 @@ export class PipelinePasses {
       ranks: group.size,
       lossStage,
     });
-    this.#sendResult({ node: total, replica: loss, stage: lossRank, index: 0 }, drafts, shares);
-    this.#sendBuffers(batch, drafts);
+    const result = { node: total, replica: loss, root: lossRank, index: 0, parts: shares };
+    sendScalar(drafts, result, this.#settings);
+    sendBuffers(drafts, batch, this.#settings);
     const kept = new Set([...gradients.values(), total, loss, ...updatesOf(batch), ...before]);
     const finals = [...gradients].filter(([leaf]) => leaf.sink !== null);
     const known = new Set(this.#settings.model.parameters().map(({ part }) => memoryOf(part.node)));
@@ -199,13 +185,19 @@ export class PipelinePasses {
       leaf.sink?.expect?.(shares[0] ?? null);
     }
     const unfilled = [loss, ...gradients.values()];
-    const first = mark === null ? null : { mark, sums: new Set([...work.sums, ...shares]) };
-    const early = (items: readonly WorkItem[]): EarlyWork =>
-      earlyWork(items, batch, shared, this.#settings);
-    this.#begin(drafts, kept, batch, unfilled, first, early, async (fault) => {
-      if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
-      await this.#reportLoss(loss, lossStage, fault);
-    });
+    const pass: BuiltPass = {
+      batch,
+      drafts,
+      kept,
+      unfilled,
+      ...this.#comparison(mark, new Set([...work.sums, ...shares])),
+      early: (items) => earlyWork(items, batch, shared, this.#settings),
+      finish: async (fault) => {
+        if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
+        await this.#lossReport.report(loss, lossStage, fault);
+      },
+    };
+    beginPass(pass, group);
     return finals;
   }
 
@@ -228,16 +220,15 @@ export class PipelinePasses {
       if (isHere) unfilled.push(node);
       if (node.shape.length === 0) {
         if (!isHere) unfilled.push(node);
-        this.#sendResult({ node, replica: node, stage: rank, index }, drafts, parts);
+        sendScalar(drafts, { node, replica: node, root: rank, index, parts }, this.#settings);
         continue;
       }
       if (isHere) lastWith(drafts, parts).computes.add(node);
       else node.value = outputOnOtherRank(node, axis, rank);
       setHolder(node, { group, rank });
     }
-    this.#sendBuffers(batch, drafts);
-    const first = mark === null ? null : { mark, sums: null };
-    this.#begin(drafts, kept, batch, unfilled, first, null, async () => {});
+    sendBuffers(drafts, batch, this.#settings);
+    beginPass({ batch, drafts, kept, unfilled, ...this.#comparison(mark, null) }, group);
     const tensors = results.map(({ node }) => new Tensor(node));
     return mapTensors(batch.output, () => {
       const next = tensors.shift();
@@ -246,121 +237,21 @@ export class PipelinePasses {
     });
   }
 
-  /** Makes the rank that computes a scalar send it to the others as soon as its parts are there. */
-  #sendResult(
-    result: { node: Node; replica: Node; stage: number; index: number },
-    drafts: WorkDraft[],
-    parts: readonly Node[],
-  ): void {
-    const { place } = this.#settings;
-    const { node, replica, stage: root, index } = result;
-    const tag = tagOf('result', index);
-    if (place.rank !== root) {
-      const item = draft('result');
-      item.receives.push({ node: replica, peer: root, tag });
-      drafts.push(item);
-      return;
-    }
-    const item = lastWith(drafts, parts);
-    item.computes.add(node);
-    for (let peer = 0; peer < this.#settings.group.size; peer++) {
-      if (peer !== root) item.sends.push({ node, peer, tag });
-    }
-  }
-
-  /** Makes the ranks whose stages update buffers send them to the others at the end of the pass. */
-  #sendBuffers({ updated }: BuiltBatch, drafts: WorkDraft[]): void {
-    const { place, group } = this.#settings;
-    const [send, receive] = [draft('send buffers'), draft('receive buffers')];
-    for (const [index, [leaf, stage]] of [...updated].entries()) {
-      const root = place.rankOfStage[stage] ?? 0;
-      const tag = tagOf('buffer', index);
-      if (place.rank !== root) {
-        receive.receives.push({ node: leaf, peer: root, tag });
-        continue;
-      }
-      for (let peer = 0; peer < group.size; peer++) {
-        if (peer !== root) send.sends.push({ node: leaf, peer, tag });
-      }
-    }
-    drafts.push(send, receive);
-  }
-
-  #begin(
-    drafts: readonly WorkDraft[],
-    kept: ReadonlySet<Node>,
-    { microbatches, updated }: BuiltBatch,
-    unfilled: readonly Node[],
-    first: FirstPass | null,
-    early: ((items: readonly WorkItem[]) => EarlyWork) | null,
-    finish: (fault: FirstFault) => Promise<void>,
-  ): void {
-    const { group } = this.#settings;
-    const session = currentSession();
-    const collected = keepCollected(drafts);
-    const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
-    // Nodes that the pass frees are marked as owned. Otherwise the garbage collector would be asked to look for them
-    // after almost every item.
-    for (const { frees } of items) for (const node of frees) node.hasOwner = true;
-    const work = async (compute: Compute): Promise<void> => {
-      try {
-        if (first !== null) await this.#beginFirst(first, items, collected);
-        const fault = new FirstFault();
-        const settle = early === null ? null : session.takeDeferred();
-        const ahead = early === null || settle === null ? null : { work: early(items), settle };
-        await runWork(items, group, compute, fault, ahead);
-        await finish(fault);
-      } catch (error) {
-        for (const node of unfilled) {
-          if (node.value === null || node.value.kind === 'failed')
-            node.value = { kind: 'failed', error };
-        }
-        throw error;
-      } finally {
-        for (const { updates } of microbatches) {
-          for (const [node, { outcome }] of updates) {
-            if (node.value === null) outcome.dropped?.();
-            else outcome.settled?.();
-          }
-        }
-      }
-    };
-    session.enqueue(work, { runsDeferred: early !== null });
-  }
-
-  async #beginFirst(
-    { mark, sums }: FirstPass,
-    items: readonly WorkItem[],
-    collected: ReadonlySet<Node>,
-  ): Promise<void> {
-    const { group } = this.#settings;
-    await requireSamePass(mark, group);
-    if (sums !== null && this.liveBytes === null)
-      this.liveBytes = await ofAllRanks(
-        Math.max(0, ...keptBytes(items, sums.union(collected))),
-        group,
-      );
-  }
-
   /**
-   * Reports the first stage with a bad value if the loss is not finite. It does so once, until a loss is finite again.
-   * In that case it is a collective.
+   * Returns what the first pass of a kind does before its work: it compares the batches of the ranks, and counts the
+   * activations of the first training pass. `sums`: the nodes that are kept beside activations. Null in evaluation.
    */
-  async #reportLoss({ value }: Node, lossStage: number, fault: FirstFault): Promise<void> {
-    const { group, marks, place, axis } = this.#settings;
-    const [loss = 0] = value?.kind === 'host' ? new Float32Array(value.bytes.slice().buffer) : [];
-    const wasFinite = this.#lossWasFinite;
-    this.#lossWasFinite = Number.isFinite(loss);
-    if (this.#lossWasFinite || !wasFinite) return;
-    const found = await fault.ofAll(group);
-    if (group.rank !== 0) return;
-    const stage = found?.stage ?? lossStage;
-    const path = marks.beginningOf(stage);
-    const what = found === null ? 'the loss' : `its output for microbatch ${found.microbatch}`;
-    const begins = path === null ? '' : `, which begins at '${path}'`;
-    console.warn(
-      `shardwise: the loss of a pipeline is ${loss}: the first value that is not finite is of stage ${stage} on rank ${place.rankOfStage[stage]} of '${axis}'${begins} (${what}). Look at the parameters and inputs of this stage`,
-    );
+  #comparison(mark: Mark | null, sums: ReadonlySet<Node> | null): Pick<BuiltPass, 'compare'> {
+    if (mark === null) return {};
+    const { group } = this.#settings;
+    return {
+      compare: async (items, collected) => {
+        await requireSamePass(mark, group);
+        if (sums === null || this.liveBytes !== null) return;
+        const bytes = Math.max(0, ...keptBytes(items, sums.union(collected)));
+        this.liveBytes = await ofAllRanks(bytes, group);
+      },
+    };
   }
 
   #parameters(): ParameterPlaces {
@@ -407,13 +298,4 @@ function updatesOf({ microbatches }: BuiltBatch): Node[] {
 /** Returns the leaf with the memory of a parameter, whose update may have been computed since the forward pass. */
 function memoryOf(node: Node): Node {
   return node.op === 'assign' ? targetOf(node) : node;
-}
-
-/** Returns the last draft that computes one of the parts. */
-function lastWith(drafts: WorkDraft[], parts: readonly Node[]): WorkDraft {
-  const found = drafts.findLast(({ computes }) => parts.some((part) => computes.has(part)));
-  if (found !== undefined) return found;
-  const item = draft('result');
-  drafts.push(item);
-  return item;
 }
