@@ -109,6 +109,7 @@ const onDemand = {
   safetensors: 'states that ranks send',
   'state-mismatch': 'saved models that do not fit',
   'index-error': 'indices out of range',
+  'failed-run': 'what a run that fails leaves',
   'failure-of': 'runs that fail',
   'loaded-on-demand': 'parameters in parts or in fewer bits',
   'page-saver': 'checkpoints',

@@ -85,7 +85,7 @@ export class DeviceSession implements Session {
   async finish(): Promise<void> {
     await this.issueAll();
     await this.#calls.settle();
-    this.#throwFailedAhead();
+    await this.#throwFailedAhead();
   }
 
   numberOf(store: PageStore | PageSource): number {
@@ -240,7 +240,7 @@ export class DeviceSession implements Session {
   }
 
   async #run(nodes: readonly Node[], options: RunOptions = {}): Promise<void> {
-    this.#throwFailedAhead();
+    if (this.#failedAhead !== null) await this.#throwFailedAhead();
     if (this.#tasksQueued > 0) {
       // Pending work is left for later. It may read released memory, so nothing is freed now.
       const backlog = { ...nothingPending, unissued: new Map(rankState.unissued) };
@@ -251,11 +251,11 @@ export class DeviceSession implements Session {
     if (rankState.unissued.size === 0) this.#issueTimer.stop();
   }
 
-  #throwFailedAhead(): void {
+  async #throwFailedAhead(): Promise<void> {
     const failed = this.#failedAhead;
     this.#failedAhead = null;
     if (failed === null) return;
-    this.#realization.giveUpUnreadable(failed.error);
+    await this.#realization.giveUpUnreadable(failed.error);
     throw failed.error;
   }
 

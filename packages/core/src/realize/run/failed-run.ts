@@ -1,15 +1,67 @@
 import { newWalk } from '../../graph/create-node.ts';
 import { placeOf } from '../../graph/call-site.ts';
 import type { Node } from '../../graph/node.ts';
+import { markFailed, markIssued } from '../../graph/program-order.ts';
 import { formatShape } from '../../base/shape.ts';
-import { TensorStateError } from '../../spec/errors.ts';
-import { collect } from '../collect/collect.ts';
+import { collect, type Subgraph } from '../collect/collect.ts';
+import { restorePending } from '../pending/pending.ts';
 import type { PendingWork, UpdateGroup } from '../pending/pending-work.ts';
-import type { PlanFailure } from '../plan/execution-plan.ts';
-import type { RunFailure } from './run-failure.ts';
+import { PlanFailure } from '../plan/execution-plan.ts';
+import { RunFailure } from './run-failure.ts';
+
+// The code for runs that fail. It is loaded when one does.
+
+/** The work of a run that failed. */
+interface FailedWork {
+  readonly roots: readonly Node[];
+  readonly pending: ReadonlyMap<Node, PendingWork>;
+}
+
+/** Refuses all further work of the rank, and returns the error. `unrelated` names what failed if no update depends on it. */
+type Refuse = (cause: unknown, unrelated?: string | null) => unknown;
+
+/** Keeps computed values, gives up what failed, and makes the rest pending again. Returns the error of the run. */
+export function leaveFailedRun(
+  { failure, cause }: { readonly failure: unknown; readonly cause: unknown },
+  work: FailedWork,
+  { computed, issued }: Subgraph,
+  refuse: Refuse,
+): unknown {
+  const isRun = failure instanceof RunFailure;
+  if (isRun && failure.updated) return refuse(cause, unrelatedTo(failure, work.roots, computed));
+  // Nothing was computed if there was no memory to begin with.
+  const isTainted = isRun || failure instanceof PlanFailure ? taintedBy(failure) : () => true;
+  for (const node of issued) {
+    if (isRun && failure.issued.has(node.slot)) markIssued(node);
+    else if (isTainted(node)) markFailed(node, cause);
+  }
+  const roots = work.roots.filter(({ value }) => value === null);
+  return giveUpFailed(roots.filter(isTainted), { ...work, roots }, cause, refuse);
+}
+
+/** Gives up the roots that need a value which is no longer there. Returns the error. */
+export function giveUpUnreadable(work: FailedWork, error: unknown, refuse: Refuse): unknown {
+  return giveUpFailed(work.roots.filter(isUnreadable), work, error, refuse);
+}
+
+function giveUpFailed(
+  failed: readonly Node[],
+  { roots, pending }: FailedWork,
+  error: unknown,
+  refuse: Refuse,
+): unknown {
+  const gone = goneWith(failed, roots, pending);
+  if (isInPart(gone, pending)) return refuse(error);
+  giveUp(gone, pending, error);
+  for (const [node, { outcome }] of pending) {
+    if (node.value !== null && node.value.kind !== 'failed') outcome.settled?.();
+  }
+  restorePending([...pending].filter(([node]) => node.value === null));
+  return error;
+}
 
 /** Whether a node needs a value that is no longer there. */
-export function isUnreadable(node: Node): boolean {
+function isUnreadable(node: Node): boolean {
   try {
     collect([node]);
     return false;
@@ -19,7 +71,7 @@ export function isUnreadable(node: Node): boolean {
 }
 
 /** Returns a function that says whether a node of the run's subgraph depends on a value that failed. */
-export function taintedBy({ numbering, values: failed }: PlanFailure | RunFailure) {
+function taintedBy({ numbering, values: failed }: PlanFailure | RunFailure) {
   const { graph, ids } = numbering;
   const tainted = new Set(failed);
   for (const [id, { inputs }] of graph.values.entries()) {
@@ -32,7 +84,7 @@ export function taintedBy({ numbering, values: failed }: PlanFailure | RunFailur
  * Names the call that made a run fail, if no update among the roots depends on it. Otherwise null. `computed` are the
  * nodes of the run's subgraph.
  */
-export function unrelatedTo(
+function unrelatedTo(
   failure: RunFailure,
   roots: readonly Node[],
   computed: readonly Node[],
@@ -52,7 +104,7 @@ export function unrelatedTo(
  * The nodes that must be given up because `failed` cannot be computed: `failed` itself, the other updates of their
  * groups that are not made yet, and all `roots` that read one of these nodes.
  */
-export function goneWith(
+function goneWith(
   failed: readonly Node[],
   roots: readonly Node[],
   pending: ReadonlyMap<Node, PendingWork>,
@@ -70,10 +122,7 @@ export function goneWith(
 }
 
 /** Whether the groups of the nodes in `gone` have other updates, which have been made already. */
-export function isInPart(
-  gone: ReadonlySet<Node>,
-  pending: ReadonlyMap<Node, PendingWork>,
-): boolean {
+function isInPart(gone: ReadonlySet<Node>, pending: ReadonlyMap<Node, PendingWork>): boolean {
   const groups = groupsOf(gone, pending);
   return [...pending].some(
     ([node, { group }]) => group !== null && groups.has(group) && !gone.has(node),
@@ -84,7 +133,7 @@ export function isInPart(
  * Gives up nodes whose run failed before it changed anything. Reading one of them throws `error` again. The values that
  * they were to replace are as before.
  */
-export function giveUp(
+function giveUp(
   gone: ReadonlySet<Node>,
   pending: ReadonlyMap<Node, PendingWork>,
   error: unknown,
@@ -119,29 +168,4 @@ function readsAny(root: Node, gone: ReadonlySet<Node>): boolean {
     }
   }
   return false;
-}
-
-/** The error of a rank some of whose tensors are updated and others not. `unrelated` is the result of `unrelatedTo`. */
-export function halfUpdated(cause: unknown, unrelated: string | null): TensorStateError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  if (unrelated !== null) {
-    return new TensorStateError(
-      {
-        asked: 'to compute tensors on this rank',
-        found: `${unrelated} failed in a run that also made updates which were pending, and some or all of these were made before (${reason})`,
-        todo: 'Await updates before you read other values: await optimizer.step(), or await tensor.realize(). End this rank, and start again from a checkpoint, as `shardwise run --max-restarts` does',
-      },
-      { failed: unrelated },
-      { cause },
-    );
-  }
-  return new TensorStateError(
-    {
-      asked: 'to compute tensors on this rank',
-      found: `a run failed when it had updated some tensors in place and others not (${reason})`,
-      todo: 'End this rank, and start again from a checkpoint, as `shardwise run --max-restarts` does',
-    },
-    {},
-    { cause },
-  );
 }

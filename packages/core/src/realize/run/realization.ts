@@ -15,16 +15,8 @@ import { collect, type Subgraph } from '../collect/collect.ts';
 import { execute } from './execute.ts';
 import { type RootResult, RunFailure } from './run-failure.ts';
 import type { Collected } from './out-of-plan-message.ts';
-import {
-  giveUp,
-  goneWith,
-  halfUpdated,
-  isInPart,
-  isUnreadable,
-  taintedBy,
-  unrelatedTo,
-} from './failed-run.ts';
-import { freeReleased, releasedNow, restorePending, takePending } from '../pending/pending.ts';
+import { halfUpdated } from './half-updated.ts';
+import { freeReleased, releasedNow, takePending } from '../pending/pending.ts';
 import type { PendingWork } from '../pending/pending-work.ts';
 import { PlanFailure } from '../plan/execution-plan.ts';
 import { PlanCache } from '../cache/plan-cache.ts';
@@ -107,6 +99,8 @@ export class Realization {
     return (this.#refusal ??= halfUpdated(cause, unrelated));
   }
 
+  readonly #refuse: Realization['refuse'] = (...of) => this.refuse(...of);
+
   /**
    * Computes `nodes` and all pending work. Then, by default, it frees released nodes. If a run fails before it has
    * changed anything, the nodes that failed are given up, and the rest stays pending.
@@ -129,14 +123,11 @@ export class Realization {
   }
 
   /** Gives up the pending nodes that read a value which an earlier run failed to compute. `error` is its error. */
-  giveUpUnreadable(error: unknown): void {
-    const backlog = takeBacklog();
-    const roots = [...backlog.pending.keys()].filter(({ value }) => value === null);
-    this.#dropped(
-      roots.filter(isUnreadable),
-      { ...backlog, issues: 0, isRead: false, roots },
-      error,
-    );
+  async giveUpUnreadable(error: unknown): Promise<void> {
+    const { giveUpUnreadable } = await import('./failed-run.ts');
+    const { pending } = takeBacklog();
+    const roots = [...pending.keys()].filter(({ value }) => value === null);
+    giveUpUnreadable({ roots, pending }, error, this.#refuse);
   }
 
   async #compute(all: Work, surroundings: Surroundings, start: number): Promise<void> {
@@ -220,7 +211,9 @@ export class Realization {
       subgraph.issued.forEach(markIssued);
     } catch (failure) {
       const cause = await causeOf(failure, subgraph);
-      const error = this.#failed({ failure, cause }, work, subgraph, outputs);
+      const { leaveFailedRun } = await import('./failed-run.ts');
+      if (failure instanceof RunFailure && !failure.updated) this.#settle(outputs, failure.results);
+      const error = leaveFailedRun({ failure, cause }, work, subgraph, this.#refuse);
       forgetValues(subgraph.taken);
       forgetValues(outputs.filter(({ value }) => value !== null));
       throw error;
@@ -287,7 +280,8 @@ export class Realization {
       for (const [node, error] of collected.subgraph.unreadable) markFailed(node, error);
       return collected;
     } catch (error) {
-      throw this.#dropped(roots.filter(isUnreadable), work, error);
+      const { giveUpUnreadable } = await import('./failed-run.ts');
+      throw giveUpUnreadable(work, error, this.#refuse);
     }
   }
 
@@ -309,41 +303,6 @@ export class Realization {
 
   #bytesOf({ value }: Node): Uint8Array | undefined {
     return value?.kind === 'device' ? this.#backend.map(value.storage.buffer) : undefined;
-  }
-
-  /** After a failure, keeps computed values, gives up what failed and makes the rest pending. Returns the error. */
-  #failed(
-    { failure, cause }: { readonly failure: unknown; readonly cause: unknown },
-    work: Work,
-    { computed, issued }: Subgraph,
-    outputs: readonly Node[],
-  ): unknown {
-    const isRun = failure instanceof RunFailure;
-    const isPlan = failure instanceof PlanFailure;
-    if (isRun && failure.updated) {
-      return this.refuse(cause, unrelatedTo(failure, work.roots, computed));
-    }
-    if (isRun) this.#settle(outputs, failure.results);
-    // Nothing was computed if there was no memory to begin with.
-    const isTainted = isRun || isPlan ? taintedBy(failure) : () => true;
-    for (const node of issued) {
-      if (isRun && failure.issued.has(node.slot)) markIssued(node);
-      else if (isTainted(node)) markFailed(node, cause);
-    }
-    const left = { ...work, roots: work.roots.filter(({ value }) => value === null) };
-    const failed = left.roots.filter(isTainted);
-    return this.#dropped(failed, left, cause);
-  }
-
-  #dropped(failed: readonly Node[], { roots, pending }: Work, error: unknown): unknown {
-    const gone = goneWith(failed, roots, pending);
-    if (isInPart(gone, pending)) return this.refuse(error);
-    giveUp(gone, pending, error);
-    for (const [node, { outcome }] of pending) {
-      if (node.value !== null && node.value.kind !== 'failed') outcome.settled?.();
-    }
-    restorePending([...pending].filter(([node]) => node.value === null));
-    return error;
   }
 
   /** Cuts nodes off from graphs that read tensors which were updated since, because no backward pass can use these. */
