@@ -195,7 +195,7 @@ export interface PrimitiveParams {
 }
 
 /**
- * Composite ops. Each has a decomposition into primitives (graph/decompose/decompose.ts). A backend that lists one in
+ * Composite ops. Each has a decomposition into primitives (graph/ops/ops.ts). A backend that lists one in
  * `limits.native` gets it whole. Other backends get the decomposition.
  */
 export interface CompositeParams {

@@ -1,9 +1,9 @@
 import { requireIntegers } from '../../base/check-options.ts';
 import { kindOf } from '../../base/dtype-kind.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
-import * as elementwise from '../../graph/build/elementwise.ts';
-import { createNode, noGrad } from '../../graph/create-node.ts';
-import { none } from '../../graph/node.ts';
+import * as activations from '../../graph/ops/activations.ts';
+import * as elementwise from '../../graph/ops/elementwise.ts';
+import { detach } from '../../graph/ops/graph-ops.ts';
 import type { DType } from '../../spec/dtype.ts';
 import { asFloat, clamp, inverseSqrt } from '../arithmetic.ts';
 import { requireApproximation, requireBound } from '../check-arguments.ts';
@@ -132,16 +132,16 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   }
   /** 1 / (1 + exp(-x)). Integers become f32. Shape: N -> N. */
   sigmoid(): T {
-    return this.tensorOf(elementwise.sigmoid(asFloat(this.node)));
+    return this.tensorOf(activations.sigmoid(asFloat(this.node)));
   }
   /** x above 0, else 0. The gradient at 0 is 0. Shape: N -> N. */
   relu(): T {
     if (kindOf(this.dtype) === 'int') return this.maximum(0);
-    return this.tensorOf(elementwise.relu(this.node));
+    return this.tensorOf(activations.relu(this.node));
   }
   /** log(1 + exp(x)). Shape: N -> N. */
   softplus(): T {
-    return this.tensorOf(elementwise.softplus(this.node));
+    return this.tensorOf(activations.softplus(this.node));
   }
   /** x for x above 0, else negativeSlope * x. Shape: N -> N. */
   leakyRelu(negativeSlope?: number): T {
@@ -165,11 +165,11 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
    */
   gelu(approximate: 'none' | 'tanh' = 'none'): T {
     requireApproximation('gelu', approximate);
-    return this.tensorOf(elementwise.gelu(this.node, approximate));
+    return this.tensorOf(activations.gelu(this.node, approximate));
   }
   /** x * sigmoid(x). Shape: N -> N. */
   silu(): T {
-    return this.tensorOf(elementwise.silu(this.node));
+    return this.tensorOf(activations.silu(this.node));
   }
   /** Whether elements are NaN. Shape: N -> N, of bools. */
   isNaN(): T {
@@ -205,6 +205,6 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   }
   /** Returns a tensor with the same values that no gradient flows through. Shape: N -> N. */
   detach(): T {
-    return this.tensorOf(noGrad(() => createNode('detach', none, [this.node])));
+    return this.tensorOf(detach(this.node));
   }
 }

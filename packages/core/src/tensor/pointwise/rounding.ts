@@ -12,8 +12,8 @@ import {
   truncate,
   where,
   withNumber,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { withSlope } from '../own-gradient.ts';

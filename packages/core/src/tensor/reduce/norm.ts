@@ -14,11 +14,11 @@ import {
   sub,
   where,
   withNumber,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
-import { expandReduced } from '../../graph/build/movement.ts';
-import { widened } from '../../graph/build/precision.ts';
-import { keepDims, max, min, sum } from '../../graph/build/reduce.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
+import { expandReduced, sum } from '../../graph/ops/movement.ts';
+import { widened } from '../../graph/ops/precision.ts';
+import { keepDims, max, min } from '../../graph/ops/reduce.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { checkOptions } from '../../base/check-options.ts';
