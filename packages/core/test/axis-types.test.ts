@@ -16,7 +16,6 @@ import type { HostData } from '../src/tensor/host-data.ts';
 import { Tensor } from '../src/tensor/tensor.ts';
 import {
   axis,
-  bools,
   floats,
   integers,
   isLetter,

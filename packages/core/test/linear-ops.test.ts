@@ -83,7 +83,7 @@ test.each(named(opExamples()))(
     const groups = isLinear(op, params, 'f64') ? declared.filter((group) => group.length > 0) : [];
     const result = await resultOf(example, numbersOf);
     for (const group of result === null ? [] : groups) {
-      expect(await isAdditive(example, new Set(group)), `${group} are terms`).toBe(true);
+      expect(await isAdditive(example, new Set(group)), `terms: ${group.join()}`).toBe(true);
     }
     const counting = await inputsThatCount(example);
     // A backend may compute the gradients of attention from all inputs, the decomposition from some. These entries say
@@ -92,7 +92,7 @@ test.each(named(opExamples()))(
     for (const terms of subsetsOf(counting)) {
       const isDeclared = groups.some((group) => terms.isSubsetOf(new Set(group)));
       if (terms.size === 0 || isDeclared) continue;
-      expect(await isAdditive(example, terms), `${[...terms]} are terms`).toBe(false);
+      expect(await isAdditive(example, terms), `terms: ${[...terms].join()}`).toBe(false);
     }
   },
 );

@@ -45,7 +45,7 @@ function variantsOf(value: unknown): unknown[] {
   if (typeof value === 'string')
     return [`${value}a`, 'none', null].filter((each) => each !== value);
   if (value === null) return ['null', 'a', 0, 0.5];
-  if (!Array.isArray(value)) throw new TypeError(`no variants of ${String(value)}`);
+  if (!Array.isArray(value)) throw new TypeError(`no variants of a ${typeof value}`);
   const longer = [[], [...value, 1], [...value, 0]];
   return value
     .flatMap((item, at) => variantsOf(item).map((each) => value.with(at, each)))

@@ -34,7 +34,7 @@ type UnaryOp =
   | 'floor'
   | 'ceil'
   | 'logicalNot';
-export type BinaryOp =
+type BinaryOp =
   | 'add'
   | 'sub'
   | 'mul'
@@ -302,19 +302,19 @@ export function where(condition: Node, a: Node, b: Node): Node {
  * An op of x and a number known when the graph is built. If x has fewer bits than the dtype that is computed with, the
  * number is not rounded to the dtype of x.
  */
-export function withNumber<K extends BinaryOp>(op: K, x: Node, value: number): Node {
+export function withNumber(op: Binary, x: Node, value: number): Node {
   const wide = cast(x, computeDType(x.dtype));
-  return cast(createNode(elementwiseOps[op], none, [wide, constantLike(wide, value)]), x.dtype);
+  return cast(op(wide, constantLike(wide, value)), x.dtype);
 }
 
 /** x times a number known when the graph is built. */
 export function scale(x: Node, factor: number): Node {
-  return withNumber('mul', x, factor);
+  return withNumber(mul, x, factor);
 }
 
 /** x plus a number known when the graph is built. */
 export function offset(x: Node, amount: number): Node {
-  return withNumber('add', x, amount);
+  return withNumber(add, x, amount);
 }
 
 /** Rounds towards zero. */

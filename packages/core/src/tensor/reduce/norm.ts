@@ -104,7 +104,7 @@ function normOf(x: Node, dims: readonly number[], p: number): Node {
   const value = (): Node =>
     p === 2
       ? sqrt(sum(square(x), dims))
-      : withNumber('pow', sum(withNumber('pow', abs(x), p), dims), 1 / p);
+      : withNumber(pow, sum(withNumber(pow, abs(x), p), dims), 1 / p);
   return withOwnGradient([x], value, (gradient, [at = x], y) => {
     const [all, norms] = [spread(gradient, at, dims), spread(y, at, dims)];
     if (p === 2) return [whereNotZero(norms, mul(at, div(all, norms)))];
