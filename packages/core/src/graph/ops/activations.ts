@@ -9,9 +9,12 @@ import {
   equal,
   erf,
   exp,
+  less,
   lessEqual,
   log,
+  logicalOr,
   maximum,
+  minimum,
   mul,
   neg,
   offset,
@@ -25,7 +28,7 @@ import { constantLike, zerosLike } from './leaf.ts';
 
 /** Functions of one element that are made of others. Shape: N -> N. */
 export const activationOps: CompositeEntries<
-  'sigmoid' | 'relu' | 'silu' | 'softplus' | 'gelu' | 'geluGrad'
+  'sigmoid' | 'relu' | 'silu' | 'softplus' | 'logit' | 'gelu' | 'geluGrad'
 > = {
   sigmoid: {
     ...composite,
@@ -58,6 +61,22 @@ export const activationOps: CompositeEntries<
     decompose: (_, x) => add(maximum(x, zerosLike(x)), log1p(exp(neg(abs(x))))),
     gradient: (_, gy, _y, x) => [mul(gy, sigmoid(x))],
   },
+  logit: {
+    ...composite,
+    op: 'logit',
+    infer: unary(floats),
+    decompose: ({ eps }, x) => {
+      const inside = eps === null ? x : limited(x, eps, 1 - eps);
+      return log(div(inside, sub(constantLike(x, 1), inside)));
+    },
+    // As in PyTorch, outside of the limits it is 0 with eps, and NaN without.
+    gradient: ({ params: { eps } }, gy, _, x) => {
+      const low = eps ?? 0;
+      const isOutside = logicalOr(less(x, constantLike(x, low)), less(constantLike(x, 1 - low), x));
+      const slope = div(gy, mul(x, sub(constantLike(x, 1), x)));
+      return [where(isOutside, constantLike(slope, eps === null ? Number.NaN : 0), slope)];
+    },
+  },
   gelu: {
     ...composite,
     op: 'gelu',
@@ -89,6 +108,10 @@ export const activationOps: CompositeEntries<
 
 const tanhScale = Math.sqrt(2 / Math.PI);
 const TANH_CUBIC = 0.044715;
+
+function limited(x: Node, low: number, high: number): Node {
+  return minimum(maximum(x, constantLike(x, low)), constantLike(x, high));
+}
 
 function normalCdf(x: Node): Node {
   return scale(offset(erf(scale(x, Math.SQRT1_2)), 1), 0.5);
@@ -123,6 +146,10 @@ export function silu(x: Node): Node {
 
 export function softplus(x: Node): Node {
   return createNode(activationOps.softplus, none, [x]);
+}
+
+export function logit(x: Node, eps: number | null): Node {
+  return createNode(activationOps.logit, { eps }, [x]);
 }
 
 export function gelu(x: Node, approximate: 'none' | 'tanh'): Node {

@@ -1,5 +1,6 @@
-import { requireIntegers } from '../../base/check-options.ts';
+import { requireIntegers, unfit } from '../../base/check-options.ts';
 import { kindOf } from '../../base/dtype-kind.ts';
+import type { OptionRule } from '../../base/option-rules.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
 import * as activations from '../../graph/ops/activations.ts';
 import * as elementwise from '../../graph/ops/elementwise.ts';
@@ -14,6 +15,11 @@ import { round, trunc } from '../pointwise/rounding.ts';
 import * as tests from '../pointwise/tests.ts';
 import { acos, asin, atan, cosh, reciprocal, sinh, tan } from '../pointwise/trigonometric.ts';
 import { BinaryMethods } from './binary-methods.ts';
+
+const halfOrLess: OptionRule<number> = {
+  fits: (value): value is number => typeof value === 'number' && value >= 0 && value <= 0.5,
+  expected: 'a number from 0 to 0.5',
+};
 
 /** Methods that give each element another value. Shape: N -> N. */
 export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods<T> {
@@ -142,6 +148,14 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   /** log(1 + exp(x)). Shape: N -> N. */
   softplus(): T {
     return this.tensorOf(activations.softplus(this.node));
+  }
+  /**
+   * log(x / (1 - x)), the inverse of sigmoid. With eps, x is limited to [eps, 1 - eps] first, and its gradient is 0
+   * outside. Without, the result and the gradient are NaN outside of [0, 1]. Integers become f32. Shape: N -> N.
+   */
+  logit(eps?: number): T {
+    if (eps !== undefined && !halfOrLess.fits(eps)) throw unfit('logit', 'eps', eps, halfOrLess);
+    return this.tensorOf(activations.logit(asFloat(this.node), eps ?? null));
   }
   /** x for x above 0, else negativeSlope * x. Shape: N -> N. */
   leakyRelu(negativeSlope?: number): T {

@@ -88,6 +88,24 @@ export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } =
       },
     ],
   },
+  logit: {
+    examples: [
+      { params: { eps: null }, inputs: [varied([2, 3], [0.05, 0.95])] },
+      { params: { eps: 0.2 }, inputs: [varied([2, 3], [-0.5, 1.5])] },
+    ],
+    cases: () => [
+      ...elementwise({ op: 'logit', params: { eps: 0.01 } }, (x) => {
+        const inside = Math.min(Math.max(x, 0.01), 0.99);
+        return Math.log(inside / (1 - inside));
+      }),
+      values(
+        { op: 'logit', params: { eps: null } },
+        [0, 1, 0.5, -1, 2, NaN],
+        [-inf, inf, 0, NaN, NaN, NaN],
+      ),
+      values({ op: 'logit', params: { eps: 0.5 } }, [0, 1, inf, -inf, NaN], [0, 0, 0, 0, NaN]),
+    ],
+  },
   gelu: {
     examples: [
       { params: { approximate: 'none' }, inputs: [matrix] },
