@@ -73,7 +73,8 @@ export const activationOps: CompositeEntries<
     gradient: ({ params: { eps } }, gy, _, x) => {
       const low = eps ?? 0;
       const isOutside = logicalOr(less(x, constantLike(x, low)), less(constantLike(x, 1 - low), x));
-      const slope = div(gy, mul(x, sub(constantLike(x, 1), x)));
+      // Inside of them, x (1 - x) has the sign + also at -0.
+      const slope = div(gy, abs(mul(x, sub(constantLike(x, 1), x))));
       return [where(isOutside, constantLike(slope, eps === null ? Number.NaN : 0), slope)];
     },
   },
