@@ -6,24 +6,25 @@ import { type AxisTypes, uniform } from './axis-types.ts';
 import { CallSite } from './call-site.ts';
 import { first } from './infer-checks.ts';
 import { joinAxisTypes } from './join-axis-types.ts';
-import { movement, type OpEntry, type OpFacts, type SimpleEntry } from './op-entry.ts';
+import { movement, type OpEntries, type OpFacts, type SimpleEntries } from './op-entry.ts';
 import { hasUnknownRows, rowCountOf } from './row-counts.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
 import { noteUse } from './program-order.ts';
 
 /**
- * Makes a node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError if the op does not take its
+ * Makes a node of inferred shape and dtype. `entries` has the entry of the op. Throws ShapeError, DTypeError or LayoutError if the op does not take its
  * inputs. The caller gives `axisTypes` if they cannot be inferred, as for the result of a collective. If only a run
  * knows the number of rows, and the inputs do not say it, it is that of `like`.
  */
 export function createNode<K extends Op>(
-  entry: OpEntry<K>,
+  entries: OpEntries<K>,
+  op: K,
   params: OpParams[K],
   given: readonly Node[],
   axisTypes?: AxisTypes | null,
   like: Node | null = null,
 ): Node {
-  const { op } = entry;
+  const entry = entries[op];
   const inputs = autocastInputs(entry.autocast, given);
   const { shape, dtype } = entry.infer(params, inputs, op);
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
@@ -68,22 +69,23 @@ function autocastInputs(policy: OpFacts['autocast'], inputs: readonly Node[]): r
   return inputs.map((input) => {
     const isTaken = policy === 'f32' ? isHalfDType(input.dtype) : kindOf(input.dtype) === 'float';
     if (!isTaken || input.dtype === dtype || input.dtype === 'f64') return input;
-    const cast = (): Node => createNode(castEntry, { dtype }, [input]);
+    const cast = (): Node => createNode(castOps, 'cast', { dtype }, [input]);
     // The input is a parameter that is unsharded for this pass only. The cast joins its region, so that backward makes
     // the copy of 16 bits again, too, instead of having it kept.
     return input.op === 'detach' && input.region !== null ? inRegion(input.region, cast) : cast();
   });
 }
 
-/** Inside autocast, any op may cast its inputs. So this entry is here, and the others are in `ops`. */
-export const castEntry: SimpleEntry<'cast'> = {
-  ...movement,
-  op: 'cast',
-  dims: 'elementwise',
-  infer: ({ dtype }, inputs) => ({ shape: first(inputs).shape, dtype }),
-  gradient: (node, gy, _, { dtype }) => {
-    if (kindOf(dtype) !== 'float' || kindOf(node.dtype) !== 'float') return [null];
-    return [gy.dtype === dtype ? gy : createNode(castEntry, { dtype }, [gy])];
+/** Inside autocast, any op may cast its inputs. So its entry is here, and the others are in `ops`. */
+export const castOps: SimpleEntries<'cast'> = {
+  cast: {
+    ...movement,
+    dims: 'elementwise',
+    infer: ({ dtype }, inputs) => ({ shape: first(inputs).shape, dtype }),
+    gradient: (node, gy, _, { dtype }) => {
+      if (kindOf(dtype) !== 'float' || kindOf(node.dtype) !== 'float') return [null];
+      return [gy.dtype === dtype ? gy : createNode(castOps, 'cast', { dtype }, [gy])];
+    },
   },
 };
 

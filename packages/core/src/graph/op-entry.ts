@@ -63,7 +63,6 @@ type CompositeRule<K extends Op> = (
 
 /** All that the library knows about an op. Its parameters, and what it computes, are in spec/op.ts. */
 export interface OpEntry<K extends Op> extends OpFacts {
-  readonly op: K;
   readonly infer: Infer<K>;
   readonly gradient: CompositeRule<K> | 'throughDecomposition';
   /** How a layout goes through the op (op-dims.ts). */
@@ -83,6 +82,7 @@ export interface CompositeEntry<K extends CompositeOp> extends OpEntry<K> {
   readonly decompose: (params: OpParams[K], ...inputs: Node[]) => Node;
 }
 
+export type OpEntries<K extends Op> = { readonly [P in K]: OpEntry<P> };
 export type SimpleEntries<K extends Op> = { readonly [P in K]: SimpleEntry<P> };
 export type CompositeEntries<K extends CompositeOp> = { readonly [P in K]: CompositeEntry<P> };
 

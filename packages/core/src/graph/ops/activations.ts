@@ -32,21 +32,18 @@ export const activationOps: CompositeEntries<
 > = {
   sigmoid: {
     ...composite,
-    op: 'sigmoid',
     infer: unary(floats),
     decompose: (_, x) => div(constantLike(x, 1), offset(exp(neg(x)), 1)),
     gradient: (_, gy, y) => [mul(gy, mul(y, sub(constantLike(y, 1), y)))],
   },
   relu: {
     ...composite,
-    op: 'relu',
     infer: unary(floats),
     decompose: (_, x) => maximum(x, zerosLike(x)),
     gradient: (_, gy, _y, x) => [where(lessEqual(x, zerosLike(x)), zerosLike(gy), gy)],
   },
   silu: {
     ...composite,
-    op: 'silu',
     infer: unary(floats),
     decompose: (_, x) => mul(x, sigmoid(x)),
     gradient: (_, gy, _y, x) => {
@@ -56,14 +53,12 @@ export const activationOps: CompositeEntries<
   },
   softplus: {
     ...composite,
-    op: 'softplus',
     infer: unary(floats),
     decompose: (_, x) => add(maximum(x, zerosLike(x)), log1p(exp(neg(abs(x))))),
     gradient: (_, gy, _y, x) => [mul(gy, sigmoid(x))],
   },
   logit: {
     ...composite,
-    op: 'logit',
     infer: unary(floats),
     decompose: ({ eps }, x) => {
       const inside = eps === null ? x : limited(x, eps, 1 - eps);
@@ -80,17 +75,15 @@ export const activationOps: CompositeEntries<
   },
   gelu: {
     ...composite,
-    op: 'gelu',
     infer: unary(floats),
     decompose: ({ approximate }, x) => {
       if (approximate === 'none') return mul(x, normalCdf(x));
       return mul(scale(x, 0.5), offset(geluTanhInner(x), 1));
     },
-    gradient: ({ params }, gy, _, x) => [createNode(activationOps.geluGrad, params, [x, gy])],
+    gradient: ({ params }, gy, _, x) => [createNode(activationOps, 'geluGrad', params, [x, gy])],
   },
   geluGrad: {
     ...composite,
-    op: 'geluGrad',
     linearIn: [[1]],
     infer: binary(floats),
     decompose: ({ approximate }, x, dy) => {
@@ -134,25 +127,25 @@ function log1p(x: Node): Node {
 }
 
 export function sigmoid(x: Node): Node {
-  return createNode(activationOps.sigmoid, none, [x]);
+  return createNode(activationOps, 'sigmoid', none, [x]);
 }
 
 export function relu(x: Node): Node {
-  return createNode(activationOps.relu, none, [x]);
+  return createNode(activationOps, 'relu', none, [x]);
 }
 
 export function silu(x: Node): Node {
-  return createNode(activationOps.silu, none, [x]);
+  return createNode(activationOps, 'silu', none, [x]);
 }
 
 export function softplus(x: Node): Node {
-  return createNode(activationOps.softplus, none, [x]);
+  return createNode(activationOps, 'softplus', none, [x]);
 }
 
 export function logit(x: Node, eps: number | null): Node {
-  return createNode(activationOps.logit, { eps }, [x]);
+  return createNode(activationOps, 'logit', { eps }, [x]);
 }
 
 export function gelu(x: Node, approximate: 'none' | 'tanh'): Node {
-  return createNode(activationOps.gelu, { approximate }, [x]);
+  return createNode(activationOps, 'gelu', { approximate }, [x]);
 }

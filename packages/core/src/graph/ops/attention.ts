@@ -32,7 +32,6 @@ export const attentionOps: CompositeEntries<
 > = {
   attention: {
     ...facts,
-    op: 'attention',
     linearIn: [[2]],
     infer: attentionShape,
     decompose: (params, ...inputs) => attentionParts(params, inputs),
@@ -44,26 +43,22 @@ export const attentionOps: CompositeEntries<
   },
   attentionLogSumExp: {
     ...facts,
-    op: 'attentionLogSumExp',
     infer: attentionLogSumExpShape,
     decompose: (params, ...inputs) => attentionLogSumExpParts(params, inputs),
     gradient: 'throughDecomposition',
   },
   attentionQueryGrad: {
     ...gradientFacts,
-    op: 'attentionQueryGrad',
     infer: attentionGradShape(0),
     decompose: (params, ...inputs) => attentionQueryGradParts(params, inputs),
   },
   attentionKeyGrad: {
     ...gradientFacts,
-    op: 'attentionKeyGrad',
     infer: attentionGradShape(1),
     decompose: (params, ...inputs) => attentionKeyGradParts(params, inputs),
   },
   attentionValueGrad: {
     ...gradientFacts,
-    op: 'attentionValueGrad',
     infer: attentionGradShape(2),
     decompose: (params, ...inputs) => attentionValueGradParts(params, inputs),
   },
@@ -79,18 +74,18 @@ function gradientsFromRows(
 ): readonly (Node | null)[] {
   const [q, k] = operands;
   const wide = (x: Node): Node => cast(x, computeDType(x.dtype));
-  const logSumExp = createNode(attentionOps.attentionLogSumExp, params, [q, k, ...masks]);
+  const logSumExp = createNode(attentionOps, 'attentionLogSumExp', params, [q, k, ...masks]);
   const delta = sum(mul(wide(gradient), wide(output)), [3]);
   const inputs = [...operands, gradient, logSumExp, delta, ...masks];
   return [
-    createNode(attentionOps.attentionQueryGrad, params, inputs),
-    createNode(attentionOps.attentionKeyGrad, params, inputs),
-    createNode(attentionOps.attentionValueGrad, params, inputs),
+    createNode(attentionOps, 'attentionQueryGrad', params, inputs),
+    createNode(attentionOps, 'attentionKeyGrad', params, inputs),
+    createNode(attentionOps, 'attentionValueGrad', params, inputs),
     ...masks.map(() => null),
   ];
 }
 
 /** The weights times v. The inputs are q, k and v, and then a mask and ranges of keys, if there are any. */
 export function attention(params: AttentionParams, inputs: readonly Node[]): Node {
-  return createNode(attentionOps.attention, params, inputs);
+  return createNode(attentionOps, 'attention', params, inputs);
 }

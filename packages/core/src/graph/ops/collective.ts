@@ -6,7 +6,7 @@ import { newIdentity } from '../collective-identity.ts';
 import { createNode, isGradEnabled } from '../create-node.ts';
 import { at, divided, first, requireSizes, same, shapeFault, withSize } from '../infer-checks.ts';
 import type { Node } from '../node.ts';
-import { localCollective, type OpEntry, type SimpleEntries, travelling } from '../op-entry.ts';
+import { localCollective, type SimpleEntries, travelling } from '../op-entry.ts';
 import { noteCollective } from '../program-order.ts';
 import { scale } from './elementwise.ts';
 
@@ -18,7 +18,6 @@ import { scale } from './elementwise.ts';
 export const collectiveOps: SimpleEntries<CollectiveOp> = {
   allReduce: {
     ...travelling,
-    op: 'allReduce',
     worksInPlace: true,
     infer: same,
     gradient: (node, gradient) => {
@@ -30,7 +29,6 @@ export const collectiveOps: SimpleEntries<CollectiveOp> = {
   },
   allGather: {
     ...travelling,
-    op: 'allGather',
     infer: (params, inputs) => {
       const { shape, dtype } = first(inputs);
       return { shape: withSize(shape, params.dim, sizeAt(shape, params.dim) * params.size), dtype };
@@ -43,7 +41,6 @@ export const collectiveOps: SimpleEntries<CollectiveOp> = {
   },
   reduceScatter: {
     ...travelling,
-    op: 'reduceScatter',
     infer: (params, inputs) => {
       const { shape, dtype } = first(inputs);
       return { shape: divided('reduceScatter', inputs, params.dim, params.size, shape), dtype };
@@ -56,7 +53,6 @@ export const collectiveOps: SimpleEntries<CollectiveOp> = {
   },
   allToAll: {
     ...travelling,
-    op: 'allToAll',
     infer: (params, inputs) => {
       const { shape, dtype } = first(inputs);
       const split = divided('allToAll', inputs, params.splitDim, params.size, shape);
@@ -71,7 +67,6 @@ export const collectiveOps: SimpleEntries<CollectiveOp> = {
   },
   allToAllRows: {
     ...travelling,
-    op: 'allToAllRows',
     isIdentityForOneRank: false,
     linearIn: [],
     infer: ({ shape, size }, inputs) => {
@@ -105,21 +100,18 @@ export const collectiveOps: SimpleEntries<CollectiveOp> = {
   },
   broadcast: {
     ...travelling,
-    op: 'broadcast',
     worksInPlace: true,
     infer: same,
     gradient: (node, gradient) => [reduceToRoot(gradient, node.params, node.params.root)],
   },
   reduce: {
     ...travelling,
-    op: 'reduce',
     worksInPlace: true,
     infer: same,
     gradient: (node, gradient) => [broadcast(gradient, node.params, node.params.root)],
   },
   sendRecv: {
     ...travelling,
-    op: 'sendRecv',
     // With one rank, the rank may send to itself, or to nobody, which gives zeros.
     isIdentityForOneRank: false,
     infer: same,
@@ -129,7 +121,6 @@ export const collectiveOps: SimpleEntries<CollectiveOp> = {
   },
   localChunk: {
     ...localCollective,
-    op: 'localChunk',
     isIdentityForOneRank: true,
     infer: (params, inputs) => {
       const { shape, dtype } = first(inputs);
@@ -139,7 +130,6 @@ export const collectiveOps: SimpleEntries<CollectiveOp> = {
   },
   reinterpret: {
     ...localCollective,
-    op: 'reinterpret',
     memory: 'input',
     infer: same,
     gradient: (node, gradient) => {
@@ -158,14 +148,13 @@ function reversed(destination: readonly number[]): number[] {
 }
 
 function collective<K extends CollectiveOp>(
-  entry: OpEntry<K>,
+  op: K,
   params: OpParams[K],
   x: Node,
   others: readonly Node[] = [],
 ): Node {
-  const { op } = entry;
   const types = collectiveAxisTypes(op, params, x, isGradEnabled());
-  const node = createNode(entry, params, [x, ...others], types);
+  const node = createNode(collectiveOps, op, params, [x, ...others], types);
   if (params.size > 1) node.identity = newIdentity(op, params.axis);
   noteCollective(node);
   return node;
@@ -184,7 +173,7 @@ export function allReduce(
 ): Node {
   const { reduce = 'sum', to = 'replicate', bucket = -1, pass = 0 } = options;
   return collective(
-    collectiveOps.allReduce,
+    'allReduce',
     { axis: axis.axis, size: axis.size, rank: axis.rank, reduce, to, bucket, pass },
     x,
   );
@@ -197,11 +186,7 @@ export function allGather(
   dim: number,
   to: 'replicate' | 'invariant' = 'replicate',
 ): Node {
-  return collective(
-    collectiveOps.allGather,
-    { axis: axis.axis, size: axis.size, rank: axis.rank, dim, to },
-    x,
-  );
+  return collective('allGather', { axis: axis.axis, size: axis.size, rank: axis.rank, dim, to }, x);
 }
 
 /** partial -> varying: this rank's part, along `dim`, of the sum (or mean). */
@@ -213,7 +198,7 @@ export function reduceScatter(
   pass = 0,
 ): Node {
   return collective(
-    collectiveOps.reduceScatter,
+    'reduceScatter',
     { axis: axis.axis, size: axis.size, rank: axis.rank, dim, reduce, pass },
     x,
   );
@@ -222,7 +207,7 @@ export function reduceScatter(
 /** varying -> varying. */
 export function allToAll(x: Node, axis: AxisParams, splitDim: number, concatDim: number): Node {
   return collective(
-    collectiveOps.allToAll,
+    'allToAll',
     { axis: axis.axis, size: axis.size, rank: axis.rank, splitDim, concatDim },
     x,
   );
@@ -240,31 +225,23 @@ export function allToAllRows(
   shape: Shape,
 ): Node {
   const params = { axis: axis.axis, size: axis.size, rank: axis.rank, shape };
-  return collective(collectiveOps.allToAllRows, params, x, [sent, received]);
+  return collective('allToAllRows', params, x, [sent, received]);
 }
 
 /** varying -> replicate: root's value on every rank. */
 export function broadcast(x: Node, axis: AxisParams, root: number): Node {
-  return collective(
-    collectiveOps.broadcast,
-    { axis: axis.axis, size: axis.size, rank: axis.rank, root },
-    x,
-  );
+  return collective('broadcast', { axis: axis.axis, size: axis.size, rank: axis.rank, root }, x);
 }
 
 /** partial -> varying: the sum on root, zeros elsewhere. */
 export function reduceToRoot(x: Node, axis: AxisParams, root: number): Node {
-  return collective(
-    collectiveOps.reduce,
-    { axis: axis.axis, size: axis.size, rank: axis.rank, root },
-    x,
-  );
+  return collective('reduce', { axis: axis.axis, size: axis.size, rank: axis.rank, root }, x);
 }
 
 /** varying -> varying: sends x to rank destination[rank]. A rank to which nothing is sent gets zeros. */
 export function sendRecv(x: Node, axis: AxisParams, destination: readonly number[]): Node {
   return collective(
-    collectiveOps.sendRecv,
+    'sendRecv',
     { axis: axis.axis, size: axis.size, rank: axis.rank, destination },
     x,
   );
@@ -272,17 +249,13 @@ export function sendRecv(x: Node, axis: AxisParams, destination: readonly number
 
 /** invariant -> varying: this rank's part along `dim`. Moves no data. Its gradient is all-gathered. */
 export function localChunk(x: Node, axis: AxisParams, dim: number): Node {
-  return collective(
-    collectiveOps.localChunk,
-    { axis: axis.axis, size: axis.size, rank: axis.rank, dim },
-    x,
-  );
+  return collective('localChunk', { axis: axis.axis, size: axis.size, rank: axis.rank, dim }, x);
 }
 
 /** Moves no data. Changes the type on the axis, and so the way in which the gradient comes back. */
 export function reinterpret(x: Node, axis: AxisParams, from: AxisType, to: AxisType): Node {
   return collective(
-    collectiveOps.reinterpret,
+    'reinterpret',
     { axis: axis.axis, size: axis.size, rank: axis.rank, from, to },
     x,
   );

@@ -16,7 +16,6 @@ import { reshape, sumTo } from './movement.ts';
 export const contractOps: SimpleEntries<'matmul' | 'conv2d' | 'conv2dInput' | 'conv2dWeight'> = {
   matmul: {
     ...product,
-    op: 'matmul',
     infer: matmulShape,
     gradient: ({ params: { transposeA, transposeB } }, owed, _, a, b) => {
       const gradient = cast(owed, a.dtype);
@@ -28,7 +27,6 @@ export const contractOps: SimpleEntries<'matmul' | 'conv2d' | 'conv2dInput' | 'c
   },
   conv2d: {
     ...product,
-    op: 'conv2d',
     infer: conv2dShape,
     gradient: ({ params }, owed, _, x, w) => {
       const gy = cast(owed, x.dtype);
@@ -37,7 +35,6 @@ export const contractOps: SimpleEntries<'matmul' | 'conv2d' | 'conv2dInput' | 'c
   },
   conv2dInput: {
     ...product,
-    op: 'conv2dInput',
     isExpensive: false,
     infer: ({ inputShape }, inputs) => ({ shape: inputShape, dtype: first(inputs).dtype }),
     gradient: ({ params }, g, _, dy, w) => [
@@ -47,7 +44,6 @@ export const contractOps: SimpleEntries<'matmul' | 'conv2d' | 'conv2dInput' | 'c
   },
   conv2dWeight: {
     ...product,
-    op: 'conv2dWeight',
     isExpensive: false,
     infer: ({ weightShape }, inputs) => ({ shape: weightShape, dtype: first(inputs).dtype }),
     gradient: ({ params }, g, _, x, dy) => [
@@ -82,30 +78,30 @@ function weightGradient(
 
 /** Batch dims broadcast. Shape: a [B, M, K], b [B', K, N] -> [B'', M, N], after the transposes. */
 export function matmul(a: Node, b: Node, transposeA = false, transposeB = false): Node {
-  return createNode(contractOps.matmul, { transposeA, transposeB }, [a, b]);
+  return createNode(contractOps, 'matmul', { transposeA, transposeB }, [a, b]);
 }
 
 /** Like matmul, but the result is the f32 sums, without rounding, also for operands of f16 and bf16. */
 export function matmulSums(a: Node, b: Node, transposeA = false, transposeB = false): Node {
-  return createNode(contractOps.matmul, { transposeA, transposeB, sums: 'f32' }, [a, b]);
+  return createNode(contractOps, 'matmul', { transposeA, transposeB, sums: 'f32' }, [a, b]);
 }
 
 /** Shape: x [N, C, H, W], w [O, C/groups, R, S] -> [N, O, H', W']. */
 export function conv2d(x: Node, weight: Node, params: Conv2dParams): Node {
-  return createNode(contractOps.conv2d, windowOf(params), [x, weight]);
+  return createNode(contractOps, 'conv2d', windowOf(params), [x, weight]);
 }
 
 /** Like conv2d, but the result is the f32 sums, without rounding, also for operands of f16 and bf16. */
 export function conv2dSums(x: Node, weight: Node, params: Conv2dParams): Node {
-  return createNode(contractOps.conv2d, { ...windowOf(params), sums: 'f32' }, [x, weight]);
+  return createNode(contractOps, 'conv2d', { ...windowOf(params), sums: 'f32' }, [x, weight]);
 }
 
 export function conv2dInput(dy: Node, weight: Node, params: Conv2dParams, inputShape: Shape): Node {
-  return createNode(contractOps.conv2dInput, { ...windowOf(params), inputShape }, [dy, weight]);
+  return createNode(contractOps, 'conv2dInput', { ...windowOf(params), inputShape }, [dy, weight]);
 }
 
 export function conv2dWeight(x: Node, dy: Node, params: Conv2dParams, weightShape: Shape): Node {
-  return createNode(contractOps.conv2dWeight, { ...windowOf(params), weightShape }, [x, dy]);
+  return createNode(contractOps, 'conv2dWeight', { ...windowOf(params), weightShape }, [x, dy]);
 }
 
 /** Copies the window's parameters, without other fields that the parameters of a node may have. */

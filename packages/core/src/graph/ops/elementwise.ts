@@ -1,7 +1,7 @@
 import { computeDType } from '../../base/dtype-kind.ts';
 import { broadcastShapes, sameShape } from '../../base/shape.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
-import { castEntry, createNode } from '../create-node.ts';
+import { castOps, createNode } from '../create-node.ts';
 import {
   at,
   binary as pair,
@@ -56,117 +56,98 @@ const zeroGradient = (_: unknown, gy: Node): readonly Node[] => [zerosLike(gy)];
 export const elementwiseOps: SimpleEntries<UnaryOp | BinaryOp | 'where'> = {
   neg: {
     ...linear,
-    op: 'neg',
     infer: one(numbers),
     gradient: (_, gy) => [neg(gy)],
   },
   abs: {
     ...pointwise,
-    op: 'abs',
     infer: one(numbers),
     gradient: (_, gy, _y, x) => [mul(gy, sign(x))],
   },
   sign: {
     ...pointwise,
-    op: 'sign',
     infer: one(numbers),
     gradient: zeroGradient,
   },
   exp: {
     ...pointwise,
-    op: 'exp',
     infer: one(floats),
     gradient: (_, gy, y) => [mul(gy, y)],
   },
   log: {
     ...pointwise,
-    op: 'log',
     infer: one(floats),
     gradient: (_, gy, _y, x) => [div(gy, x)],
   },
   sqrt: {
     ...pointwise,
-    op: 'sqrt',
     infer: one(floats),
     gradient: (_, gy, y) => [div(scale(gy, 0.5), y)],
   },
   sin: {
     ...pointwise,
-    op: 'sin',
     infer: one(floats),
     gradient: (_, gy, _y, x) => [mul(gy, cos(x))],
   },
   cos: {
     ...pointwise,
-    op: 'cos',
     infer: one(floats),
     gradient: (_, gy, _y, x) => [neg(mul(gy, sin(x)))],
   },
   atan: {
     ...pointwise,
-    op: 'atan',
     infer: one(floats),
     gradient: (_, gy, _y, x) => [div(gy, offset(square(x), 1))],
   },
   tanh: {
     ...pointwise,
-    op: 'tanh',
     infer: one(floats),
     gradient: (_, gy, y) => [mul(gy, sub(constantLike(y, 1), square(y)))],
   },
   erf: {
     ...pointwise,
-    op: 'erf',
     infer: one(floats),
     gradient: (_, gy, _y, x) => [mul(gy, scale(exp(neg(square(x))), 2 / Math.sqrt(Math.PI)))],
   },
   floor: {
     ...pointwise,
-    op: 'floor',
     infer: one(floats),
     gradient: zeroGradient,
   },
   ceil: {
     ...pointwise,
-    op: 'ceil',
     infer: one(floats),
     gradient: zeroGradient,
   },
   logicalNot: {
     ...pointwise,
-    op: 'logicalNot',
     infer: one(bools),
     gradient: noGradient,
   },
   add: {
     ...linear,
-    op: 'add',
     infer: pair(numbers),
     gradient: (_, gy) => [gy, gy],
   },
   sub: {
     ...linear,
-    op: 'sub',
     infer: pair(numbers),
     gradient: (_, gy) => [gy, neg(gy)],
   },
   mul: {
     ...pointwise,
-    op: 'mul',
     linearIn: [[0], [1]],
     infer: pair(numbers),
     gradient: (_, gy, _y, a, b) => [mul(gy, b), mul(gy, a)],
   },
   div: {
     ...pointwise,
-    op: 'div',
     linearIn: [[0]],
     infer: pair(numbers),
     gradient: (_, gy, y, _a, b) => [div(gy, b), neg(mul(gy, div(y, b)))],
   },
   pow: {
     ...pointwise,
-    op: 'pow',
     infer: pair(numbers),
     gradient: (_, gy, y, base, exponent) => {
       const zero = zerosLike(gy);
@@ -180,30 +161,26 @@ export const elementwiseOps: SimpleEntries<UnaryOp | BinaryOp | 'where'> = {
   },
   maximum: {
     ...pointwise,
-    op: 'maximum',
     infer: pair(numbers),
     gradient: (_, gy, _y, a, b) => chosenGradient(gy, less(a, b), less(b, a), equal(a, b)),
   },
   minimum: {
     ...pointwise,
-    op: 'minimum',
     infer: pair(numbers),
     gradient: (_, gy, _y, a, b) => chosenGradient(gy, less(b, a), less(a, b), equal(a, b)),
   },
   fmod: {
     ...pointwise,
-    op: 'fmod',
     infer: pair(floats),
     gradient: (_, gy, _y, a, b) => [gy, neg(mul(gy, truncate(div(a, b))))],
   },
-  equal: { ...pointwise, op: 'equal', infer: compare, gradient: noGradient },
-  less: { ...pointwise, op: 'less', infer: compare, gradient: noGradient },
-  lessEqual: { ...pointwise, op: 'lessEqual', infer: compare, gradient: noGradient },
-  logicalAnd: { ...pointwise, op: 'logicalAnd', infer: pair(bools), gradient: noGradient },
-  logicalOr: { ...pointwise, op: 'logicalOr', infer: pair(bools), gradient: noGradient },
+  equal: { ...pointwise, infer: compare, gradient: noGradient },
+  less: { ...pointwise, infer: compare, gradient: noGradient },
+  lessEqual: { ...pointwise, infer: compare, gradient: noGradient },
+  logicalAnd: { ...pointwise, infer: pair(bools), gradient: noGradient },
+  logicalOr: { ...pointwise, infer: pair(bools), gradient: noGradient },
   where: {
     ...pointwise,
-    op: 'where',
     dtypes: 'any',
     linearIn: [[1, 2]],
     infer: (_, inputs) => {
@@ -232,55 +209,55 @@ function chosenGradient(gradient: Node, isLostA: Node, isLostB: Node, isTie: Nod
 }
 
 const unary =
-  <K extends UnaryOp>(entry: OpEntry<K>) =>
+  (op: UnaryOp) =>
   (x: Node): Node =>
-    createNode(entry, none, [x]);
+    createNode(elementwiseOps, op, none, [x]);
 
 const binary =
-  <K extends BinaryOp>(entry: OpEntry<K>) =>
+  (op: BinaryOp) =>
   (a: Node, b: Node): Node => {
-    if (sameShape(a.shape, b.shape)) return createNode(entry, none, [a, b]);
-    const shape = broadcastShapes(entry.op, a.shape, b.shape);
-    return createNode(entry, none, [expandTo(a, shape, b), expandTo(b, shape, a)]);
+    if (sameShape(a.shape, b.shape)) return createNode(elementwiseOps, op, none, [a, b]);
+    const shape = broadcastShapes(op, a.shape, b.shape);
+    return createNode(elementwiseOps, op, none, [expandTo(a, shape, b), expandTo(b, shape, a)]);
   };
 
 type Unary = (x: Node) => Node;
 /** Inputs broadcast. Shape: N, N' -> broadcast(N, N'). */
 type Binary = (a: Node, b: Node) => Node;
 
-export const neg: Unary = unary(elementwiseOps.neg);
-export const abs: Unary = unary(elementwiseOps.abs);
-export const sign: Unary = unary(elementwiseOps.sign);
-export const exp: Unary = unary(elementwiseOps.exp);
-export const log: Unary = unary(elementwiseOps.log);
-export const sqrt: Unary = unary(elementwiseOps.sqrt);
-export const sin: Unary = unary(elementwiseOps.sin);
-export const cos: Unary = unary(elementwiseOps.cos);
-export const atan: Unary = unary(elementwiseOps.atan);
-export const tanh: Unary = unary(elementwiseOps.tanh);
-export const erf: Unary = unary(elementwiseOps.erf);
-export const floor: Unary = unary(elementwiseOps.floor);
-export const ceil: Unary = unary(elementwiseOps.ceil);
-export const logicalNot: Unary = unary(elementwiseOps.logicalNot);
+export const neg: Unary = unary('neg');
+export const abs: Unary = unary('abs');
+export const sign: Unary = unary('sign');
+export const exp: Unary = unary('exp');
+export const log: Unary = unary('log');
+export const sqrt: Unary = unary('sqrt');
+export const sin: Unary = unary('sin');
+export const cos: Unary = unary('cos');
+export const atan: Unary = unary('atan');
+export const tanh: Unary = unary('tanh');
+export const erf: Unary = unary('erf');
+export const floor: Unary = unary('floor');
+export const ceil: Unary = unary('ceil');
+export const logicalNot: Unary = unary('logicalNot');
 
 /** Shape: N, N -> N. */
-export const add: Binary = binary(elementwiseOps.add);
-export const sub: Binary = binary(elementwiseOps.sub);
+export const add: Binary = binary('add');
+export const sub: Binary = binary('sub');
 /** The product of elements. Shape: N, N -> N. */
-export const mul: Binary = binary(elementwiseOps.mul);
-export const div: Binary = binary(elementwiseOps.div);
-export const pow: Binary = binary(elementwiseOps.pow);
-export const maximum: Binary = binary(elementwiseOps.maximum);
-export const minimum: Binary = binary(elementwiseOps.minimum);
-export const fmod: Binary = binary(elementwiseOps.fmod);
-export const equal: Binary = binary(elementwiseOps.equal);
-export const less: Binary = binary(elementwiseOps.less);
-export const lessEqual: Binary = binary(elementwiseOps.lessEqual);
-export const logicalAnd: Binary = binary(elementwiseOps.logicalAnd);
-export const logicalOr: Binary = binary(elementwiseOps.logicalOr);
+export const mul: Binary = binary('mul');
+export const div: Binary = binary('div');
+export const pow: Binary = binary('pow');
+export const maximum: Binary = binary('maximum');
+export const minimum: Binary = binary('minimum');
+export const fmod: Binary = binary('fmod');
+export const equal: Binary = binary('equal');
+export const less: Binary = binary('less');
+export const lessEqual: Binary = binary('lessEqual');
+export const logicalAnd: Binary = binary('logicalAnd');
+export const logicalOr: Binary = binary('logicalOr');
 
 export function cast(x: Node, dtype: DType): Node {
-  return x.dtype === dtype ? x : createNode(castEntry, { dtype }, [x]);
+  return x.dtype === dtype ? x : createNode(castOps, 'cast', { dtype }, [x]);
 }
 
 /** All three inputs broadcast. */
@@ -291,7 +268,7 @@ export function where(condition: Node, a: Node, b: Node): Node {
     b.shape,
   );
   const like = [condition, a, b].find(({ rowCount }) => rowCount !== null) ?? null;
-  return createNode(elementwiseOps.where, none, [
+  return createNode(elementwiseOps, 'where', none, [
     expandTo(condition, shape, like),
     expandTo(a, shape, like),
     expandTo(b, shape, like),
@@ -323,5 +300,5 @@ export function truncate(x: Node): Node {
 }
 
 export function square(x: Node): Node {
-  return createNode(elementwiseOps.mul, none, [x, x]);
+  return createNode(elementwiseOps, 'mul', none, [x, x]);
 }

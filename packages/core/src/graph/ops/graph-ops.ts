@@ -23,17 +23,15 @@ const notInferred = (): never => {
 
 /** Ops that no backend sees. */
 export const graphOps: SimpleEntries<GraphOp> = {
-  input: { ...ofGraph, op: 'input', memory: 'none', infer: notInferred, gradient: noGradient },
+  input: { ...ofGraph, memory: 'none', infer: notInferred, gradient: noGradient },
   distributed: {
     ...ofGraph,
-    op: 'distributed',
     memory: 'none',
     infer: notInferred,
     gradient: noGradient,
   },
   detach: {
     ...ofGraph,
-    op: 'detach',
     memory: 'input',
     linearIn: 'all',
     dims: 'elementwise',
@@ -42,7 +40,6 @@ export const graphOps: SimpleEntries<GraphOp> = {
   },
   ownGradient: {
     ...ofGraph,
-    op: 'ownGradient',
     memory: 'input',
     infer: same,
     gradient: (node, gy, y, _, ...inputs) => [
@@ -52,7 +49,6 @@ export const graphOps: SimpleEntries<GraphOp> = {
   },
   takeRows: {
     ...ofGraph,
-    op: 'takeRows',
     dtypes: 'any',
     linearIn: [[0]],
     infer: (_, inputs) => {
@@ -73,7 +69,6 @@ export const graphOps: SimpleEntries<GraphOp> = {
   },
   fillRows: {
     ...ofGraph,
-    op: 'fillRows',
     linearIn: 'all',
     infer: ({ rows }, inputs) => {
       const x = first(inputs);
@@ -91,7 +86,6 @@ export const graphOps: SimpleEntries<GraphOp> = {
   },
   assign: {
     ...ofGraph,
-    op: 'assign',
     infer: (_, inputs) => {
       requireSame('assign', inputs);
       return first(inputs);
@@ -102,25 +96,25 @@ export const graphOps: SimpleEntries<GraphOp> = {
 
 /** The same value, through which no gradient flows. */
 export function detach(x: Node): Node {
-  return noGrad(() => createNode(graphOps.detach, none, [x]));
+  return noGrad(() => createNode(graphOps, 'detach', none, [x]));
 }
 
 /** The value of `result`. Its gradient goes to the inputs, by a rule that the node is given (`Node.ownGradient`). */
 export function ownGradient(result: Node, inputs: readonly Node[]): Node {
-  return createNode(graphOps.ownGradient, none, [result, ...inputs]);
+  return createNode(graphOps, 'ownGradient', none, [result, ...inputs]);
 }
 
 /** The first `count` rows. Shape: x [N, ..], count i32 [] -> [count, ..]. */
 export function takeRows(x: Node, count: Node): Node {
-  return createNode(graphOps.takeRows, none, [x, count]);
+  return createNode(graphOps, 'takeRows', none, [x, count]);
 }
 
 /** The rows of x, followed by zeros. Shape: x [count, ..] -> [rows, ..]. */
 export function fillRows(x: Node, rows: number): Node {
-  return createNode(graphOps.fillRows, { rows }, [x]);
+  return createNode(graphOps, 'fillRows', { rows }, [x]);
 }
 
 /** Overwrites the buffer of target at the end of the run. Shape: target N, value N -> N. */
 export function assign(target: Node, value: Node): Node {
-  return noGrad(() => createNode(graphOps.assign, none, [target, value]));
+  return noGrad(() => createNode(graphOps, 'assign', none, [target, value]));
 }

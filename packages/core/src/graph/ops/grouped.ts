@@ -13,7 +13,6 @@ import { cumsum } from './reduce.ts';
 export const groupedOps: CompositeEntries<'groupedMatmul' | 'groupedMatmulWeight'> = {
   groupedMatmul: {
     ...product,
-    op: 'groupedMatmul',
     by: 'composite',
     infer: groupedMatmulShape,
     decompose: ({ transposeB }, x, w, counts) => groupedMatmulParts(x, w, counts, transposeB),
@@ -25,7 +24,6 @@ export const groupedOps: CompositeEntries<'groupedMatmul' | 'groupedMatmulWeight
   },
   groupedMatmulWeight: {
     ...product,
-    op: 'groupedMatmulWeight',
     by: 'composite',
     infer: groupedMatmulWeightShape,
     decompose: (_, a, b, counts) => groupedMatmulWeightParts(a, b, counts),
@@ -82,10 +80,10 @@ function membersOf(counts: Node, rows: number): Node[] {
 
 /** Multiplies the rows of each group by its matrix. Shape: x [N, K], w [G, K, M], counts i32 [G] -> [N, M]. */
 export function groupedMatmul(x: Node, w: Node, counts: Node, transposeB = false): Node {
-  return createNode(groupedOps.groupedMatmul, { transposeB }, [x, w, counts]);
+  return createNode(groupedOps, 'groupedMatmul', { transposeB }, [x, w, counts]);
 }
 
 /** Shape: a [N, K], b [N, M], counts i32 [G] -> [G, K, M]. */
 export function groupedMatmulWeight(a: Node, b: Node, counts: Node): Node {
-  return createNode(groupedOps.groupedMatmulWeight, none, [a, b, counts]);
+  return createNode(groupedOps, 'groupedMatmulWeight', none, [a, b, counts]);
 }

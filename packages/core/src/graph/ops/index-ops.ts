@@ -21,7 +21,6 @@ export const indexOps: SimpleEntries<
 > = {
   gather: {
     ...movement,
-    op: 'gather',
     linearIn: [[0]],
     infer: ({ dim }, inputs) => {
       requireElementIndices('gather', dim, inputs);
@@ -34,7 +33,6 @@ export const indexOps: SimpleEntries<
   },
   scatterAdd: {
     ...movement,
-    op: 'scatterAdd',
     dtypes: 'computed',
     linearIn: [[0, 2]],
     infer: ({ dim }, inputs) => {
@@ -50,7 +48,6 @@ export const indexOps: SimpleEntries<
   },
   scatter: {
     ...movement,
-    op: 'scatter',
     linearIn: [[0, 2]],
     infer: ({ dim }, inputs) => {
       requireElementIndices('scatter', dim, inputs);
@@ -71,7 +68,6 @@ export const indexOps: SimpleEntries<
   },
   indexSelect: {
     ...movement,
-    op: 'indexSelect',
     linearIn: [[0]],
     infer: ({ dim }, inputs) => {
       const [x, index] = [at(inputs, 0), at(inputs, 1)];
@@ -85,7 +81,6 @@ export const indexOps: SimpleEntries<
   },
   indexAdd: {
     ...movement,
-    op: 'indexAdd',
     dtypes: 'computed',
     linearIn: [[0, 2]],
     infer: ({ dim }, inputs) => {
@@ -125,7 +120,7 @@ export function gather(
   index: Node,
   site: CallSite | null = new CallSite('gather'),
 ): Node {
-  return withSite(createNode(indexOps.gather, { dim }, [x, index]), site);
+  return withSite(createNode(indexOps, 'gather', { dim }, [x, index]), site);
 }
 
 /** torch.scatter_add. Shape: x N, index i32 N', source N' -> N. */
@@ -136,7 +131,7 @@ export function scatterAdd(
   source: Node,
   site: CallSite | null = new CallSite('scatterAdd'),
 ): Node {
-  return withSite(createNode(indexOps.scatterAdd, { dim }, [x, index, source]), site);
+  return withSite(createNode(indexOps, 'scatterAdd', { dim }, [x, index, source]), site);
 }
 
 /** torch.scatter. If indices are equal, the last one counts. Shape: x N, index i32 N', source N' -> N. */
@@ -147,7 +142,7 @@ export function scatter(
   source: Node,
   site: CallSite | null = new CallSite('scatter'),
 ): Node {
-  return withSite(createNode(indexOps.scatter, { dim }, [x, index, source]), site);
+  return withSite(createNode(indexOps, 'scatter', { dim }, [x, index, source]), site);
 }
 
 /** torch.index_select. Shape: x [.., D, ..], index i32 [I] -> [.., I, ..]. */
@@ -157,7 +152,7 @@ export function indexSelect(
   index: Node,
   site: CallSite | null = new CallSite('indexSelect'),
 ): Node {
-  return withSite(createNode(indexOps.indexSelect, { dim }, [x, index]), site);
+  return withSite(createNode(indexOps, 'indexSelect', { dim }, [x, index]), site);
 }
 
 /** torch.index_add. Shape: x [.., D, ..], index i32 [I], source [.., I, ..] -> [.., D, ..]. */
@@ -168,7 +163,7 @@ export function indexAdd(
   source: Node,
   site: CallSite | null = new CallSite('indexAdd'),
 ): Node {
-  return withSite(createNode(indexOps.indexAdd, { dim }, [x, index, source]), site);
+  return withSite(createNode(indexOps, 'indexAdd', { dim }, [x, index, source]), site);
 }
 
 /** Shape: index i32 N -> bool [..N, classes]. */

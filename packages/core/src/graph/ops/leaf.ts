@@ -9,7 +9,6 @@ import { requireElement } from '../require-element.ts';
 export const leafOps: SimpleEntries<'constant' | 'iota' | 'random'> = {
   constant: {
     ...movement,
-    op: 'constant',
     memory: 'none',
     linearIn: [],
     dims: 'none',
@@ -22,7 +21,6 @@ export const leafOps: SimpleEntries<'constant' | 'iota' | 'random'> = {
   },
   iota: {
     ...pointwise,
-    op: 'iota',
     memory: 'none',
     dims: 'none',
     infer: ({ shape }) => {
@@ -33,7 +31,6 @@ export const leafOps: SimpleEntries<'constant' | 'iota' | 'random'> = {
   },
   random: {
     ...pointwise,
-    op: 'random',
     dims: 'own',
     infer: ({ shape }) => {
       requireSizes('random bits', shape);
@@ -50,7 +47,7 @@ export function constant(
   dtype: DType,
   like: Node | null = null,
 ): Node {
-  return createNode(leafOps.constant, { value, shape, dtype }, [], undefined, like);
+  return createNode(leafOps, 'constant', { value, shape, dtype }, [], undefined, like);
 }
 
 /** A node whose elements are all `value`, with the shape and dtype of `like`. */
@@ -65,10 +62,10 @@ export function zerosLike(like: Node): Node {
 
 /** i32 indices along `dim`. */
 export function iota(shape: Shape, dim: number): Node {
-  return createNode(leafOps.iota, { shape, dim }, []);
+  return createNode(leafOps, 'iota', { shape, dim }, []);
 }
 
 /** 32 random bits per element. Shape: key i32 [2] -> shape. */
 export function random(key: Node, shape: Shape): Node {
-  return createNode(leafOps.random, { shape }, [key]);
+  return createNode(leafOps, 'random', { shape }, [key]);
 }

@@ -22,7 +22,6 @@ export const normalizeOps: CompositeEntries<
 > = {
   softmax: {
     ...rowwise,
-    op: 'softmax',
     infer: rows([], []),
     decompose: (_, x) => {
       const e = exp(subtractMax(x));
@@ -32,7 +31,6 @@ export const normalizeOps: CompositeEntries<
   },
   softmaxGrad: {
     ...rowwise,
-    op: 'softmaxGrad',
     linearIn: [[1]],
     infer: rows([], [1]),
     decompose: (_, y, dy) => mul(y, sub(dy, perRow(sum(mul(y, dy), lastDim(y)), y))),
@@ -40,17 +38,15 @@ export const normalizeOps: CompositeEntries<
   },
   logSoftmax: {
     ...rowwise,
-    op: 'logSoftmax',
     infer: rows([], []),
     decompose: (_, x) => {
       const shifted = subtractMax(x);
       return sub(shifted, perRow(log(sum(exp(shifted), lastDim(shifted))), shifted));
     },
-    gradient: (_, gy, y) => [createNode(normalizeOps.logSoftmaxGrad, none, [y, gy])],
+    gradient: (_, gy, y) => [createNode(normalizeOps, 'logSoftmaxGrad', none, [y, gy])],
   },
   logSoftmaxGrad: {
     ...rowwise,
-    op: 'logSoftmaxGrad',
     linearIn: [[1]],
     infer: rows([], [1]),
     decompose: (_, y, dy) => sub(dy, mul(exp(y), perRow(sum(dy, lastDim(dy)), y))),
@@ -58,7 +54,6 @@ export const normalizeOps: CompositeEntries<
   },
   layerNorm: {
     ...rowwise,
-    op: 'layerNorm',
     linearIn: [[1, 2]],
     dims: 'normalized',
     infer: rows([1, 2], []),
@@ -67,14 +62,13 @@ export const normalizeOps: CompositeEntries<
       return add(mul(mul(centered, inverse), weight), bias);
     },
     gradient: ({ params }, gy, _, x, weight) => [
-      createNode(normalizeOps.layerNormInputGrad, params, [x, weight, gy]),
-      createNode(normalizeOps.layerNormWeightGrad, params, [x, gy]),
+      createNode(normalizeOps, 'layerNormInputGrad', params, [x, weight, gy]),
+      createNode(normalizeOps, 'layerNormWeightGrad', params, [x, gy]),
       sum(gy, leadingDims(gy)),
     ],
   },
   layerNormInputGrad: {
     ...rowwise,
-    op: 'layerNormInputGrad',
     linearIn: [[1], [2]],
     dims: 'normalized',
     infer: rows([1], [2]),
@@ -86,7 +80,6 @@ export const normalizeOps: CompositeEntries<
   },
   layerNormWeightGrad: {
     ...rowwise,
-    op: 'layerNormWeightGrad',
     linearIn: [[1]],
     dims: 'normalized',
     infer: rowVector,
@@ -98,19 +91,17 @@ export const normalizeOps: CompositeEntries<
   },
   rmsNorm: {
     ...rowwise,
-    op: 'rmsNorm',
     linearIn: [[1]],
     dims: 'normalized',
     infer: rows([1], []),
     decompose: ({ eps }, x, weight) => mul(mul(x, inverseRms(x, eps)), weight),
     gradient: ({ params }, gy, _, x, weight) => [
-      createNode(normalizeOps.rmsNormInputGrad, params, [x, weight, gy]),
-      createNode(normalizeOps.rmsNormWeightGrad, params, [x, gy]),
+      createNode(normalizeOps, 'rmsNormInputGrad', params, [x, weight, gy]),
+      createNode(normalizeOps, 'rmsNormWeightGrad', params, [x, gy]),
     ],
   },
   rmsNormInputGrad: {
     ...rowwise,
-    op: 'rmsNormInputGrad',
     linearIn: [[1], [2]],
     dims: 'normalized',
     infer: rows([1], [2]),
@@ -122,7 +113,6 @@ export const normalizeOps: CompositeEntries<
   },
   rmsNormWeightGrad: {
     ...rowwise,
-    op: 'rmsNormWeightGrad',
     linearIn: [[1]],
     dims: 'normalized',
     infer: rowVector,
@@ -177,25 +167,25 @@ function normGrad(normalized: Node, inverse: Node, weighted: Node, subtractMean:
 
 /** Runs over the last dim. Shape: [.., D] -> [.., D]. */
 export function softmax(x: Node): Node {
-  return createNode(normalizeOps.softmax, none, [x]);
+  return createNode(normalizeOps, 'softmax', none, [x]);
 }
 
 /** The gradient of softmax, from its result y. Shape: y [.., D], dy [.., D] -> [.., D]. */
 export function softmaxGrad(y: Node, dy: Node): Node {
-  return createNode(normalizeOps.softmaxGrad, none, [y, dy]);
+  return createNode(normalizeOps, 'softmaxGrad', none, [y, dy]);
 }
 
 /** Runs over the last dim. Shape: [.., D] -> [.., D]. */
 export function logSoftmax(x: Node): Node {
-  return createNode(normalizeOps.logSoftmax, none, [x]);
+  return createNode(normalizeOps, 'logSoftmax', none, [x]);
 }
 
 /** Takes the biased variance of the last dim (Ba et al. 2016). Shape: x [.., D], weight [D], bias [D] -> [.., D]. */
 export function layerNorm(x: Node, weight: Node, bias: Node, eps: number): Node {
-  return createNode(normalizeOps.layerNorm, { eps }, [x, weight, bias]);
+  return createNode(normalizeOps, 'layerNorm', { eps }, [x, weight, bias]);
 }
 
 /** Runs over the last dim (Zhang and Sennrich 2019). Shape: x [.., D], weight [D] -> [.., D]. */
 export function rmsNorm(x: Node, weight: Node, eps: number): Node {
-  return createNode(normalizeOps.rmsNorm, { eps }, [x, weight]);
+  return createNode(normalizeOps, 'rmsNorm', { eps }, [x, weight]);
 }

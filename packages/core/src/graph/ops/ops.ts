@@ -1,8 +1,8 @@
 import type { CollectiveOp, CompositeOp, Op, OpParams, TransferOp } from '../../spec/op.ts';
 import type { AxisTypes } from '../axis-types.ts';
-import { castEntry, createNode } from '../create-node.ts';
+import { castOps, createNode } from '../create-node.ts';
 import type { Node } from '../node.ts';
-import type { CompositeEntries, OpEntry, SimpleEntries } from '../op-entry.ts';
+import type { CompositeEntries, OpEntries, SimpleEntries } from '../op-entry.ts';
 import { activationOps } from './activations.ts';
 import { attentionOps } from './attention.ts';
 import { collectiveOps } from './collective.ts';
@@ -27,7 +27,7 @@ const composites: CompositeEntries<CompositeOp> = {
 const others: SimpleEntries<Exclude<Op, CompositeOp>> = {
   ...leafOps,
   ...elementwiseOps,
-  cast: castEntry,
+  ...castOps,
   ...movementOps,
   ...reduceOps,
   ...contractOps,
@@ -38,7 +38,7 @@ const others: SimpleEntries<Exclude<Op, CompositeOp>> = {
 };
 
 /** The entries of all ops. An op without an entry does not compile, and neither does an entry without a field. */
-export const ops: { readonly [K in Op]: OpEntry<K> } = { ...others, ...composites };
+export const ops: OpEntries<Op> = { ...others, ...composites };
 
 /** Makes a node of an op that is known by its name. Throws what createNode throws. */
 export function createNodeOf<K extends Op>(
@@ -47,7 +47,7 @@ export function createNodeOf<K extends Op>(
   inputs: readonly Node[],
   axisTypes?: AxisTypes | null,
 ): Node {
-  return createNode(ops[op], params, inputs, axisTypes);
+  return createNode(ops, op, params, inputs, axisTypes);
 }
 
 /** Builds a composite from others, with `inputs` in the place of a node's own inputs. */

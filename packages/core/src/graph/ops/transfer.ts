@@ -6,11 +6,10 @@ import { noGradient, type SimpleEntries, transfer } from '../op-entry.ts';
 
 /** Moves between the device and a store of pages. */
 export const transferOps: SimpleEntries<TransferOp> = {
-  pageOut: { ...transfer, op: 'pageOut', memory: 'none', infer: same, gradient: (_, gy) => [gy] },
-  pageIn: { ...transfer, op: 'pageIn', infer: same, gradient: (_, gy) => [gy] },
+  pageOut: { ...transfer, memory: 'none', infer: same, gradient: (_, gy) => [gy] },
+  pageIn: { ...transfer, infer: same, gradient: (_, gy) => [gy] },
   refresh: {
     ...transfer,
-    op: 'refresh',
     worksInPlace: true,
     linearIn: [],
     infer: same,
@@ -20,15 +19,15 @@ export const transferOps: SimpleEntries<TransferOp> = {
 
 /** Moves the value to a page. Only pageIn reads the result. */
 export function pageOut(x: Node, params: TransferParams['pageOut']): Node {
-  return createNode(transferOps.pageOut, params, [x]);
+  return createNode(transferOps, 'pageOut', params, [x]);
 }
 
 /** The contents that a source has for x when the run comes to this node. */
 export function refresh(x: Node, params: TransferParams['refresh']): Node {
-  return createNode(transferOps.refresh, params, [x]);
+  return createNode(transferOps, 'refresh', params, [x]);
 }
 
 /** The node to read if x may be paged out. A pageOut that is realized needs no pageIn, because a run loads its page. */
 export function pageIn(x: Node): Node {
-  return isOp(x, 'pageOut') && x.value === null ? createNode(transferOps.pageIn, none, [x]) : x;
+  return isOp(x, 'pageOut') && x.value === null ? createNode(transferOps, 'pageIn', none, [x]) : x;
 }
