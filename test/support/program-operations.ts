@@ -107,6 +107,10 @@ export const operations: Readonly<Record<string, Operation>> = {
   relu: (call) => call.tensor(0).relu(),
   softplus: (call) => call.tensor(0).softplus(),
   silu: (call) => call.tensor(0).silu(),
+  logit: (call) =>
+    call.text('eps') === undefined
+      ? call.tensor(0).logit()
+      : call.tensor(0).logit(call.number('eps')),
   gelu: (call) => call.tensor(0).gelu(call.text('approximate') === 'tanh' ? 'tanh' : 'none'),
   log1p: (call) => call.tensor(0).log1p(),
   expm1: (call) => call.tensor(0).expm1(),

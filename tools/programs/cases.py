@@ -44,6 +44,11 @@ def cases():
     add([edges], "elu 0 alpha=1")
     add([edges], "elu 0 alpha=0.3")
     add([edges], "mish 0")
+    inside = line("nan inf -inf 0 -0 1 -1 2 0.5 0.25 0.999 1e-6 1e-30")
+    add([inside], "logit 0")
+    for eps in ("0", "1e-6", "0.25", "0.3", "0.5"):
+        add([inside], f"logit 0 eps={eps}")
+    add(["i32 4: 0 1 7 7", "f32 . g: 2"], "logit 0 eps=0.1", "mul 2 1")
     add([known], "hardtanh 0 low=-1 high=1")
     add([known], "hardtanh 0 low=-2 high=0.5")
     add([edges], "clampLow 0 low=0")

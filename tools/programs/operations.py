@@ -324,6 +324,7 @@ OPERATIONS = {
     "relu": relu,
     "softplus": lambda x, p: F.softplus(x),
     "silu": lambda x, p: F.silu(x),
+    "logit": lambda x, p: torch.logit(x, float(p["eps"]) if "eps" in p else None),
     "gelu": gelu,
     "logicalNot": lambda x, p: torch.logical_not(x),
     "clamp": clamp,

@@ -106,7 +106,7 @@ export {
 
 // Gradients, and the building of the graph.
 export { autocast } from './graph/autocast.ts';
-export { isCollectiveOp } from './graph/op-facts.ts';
+export { isCollectiveOp } from './graph/ops/ops.ts';
 export { lowered } from './nn/functional/lowered.ts';
 export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
 export { widened } from './nn/functional/widened.ts';
@@ -128,12 +128,8 @@ export { RecomputeRegion } from './autograd/recompute.ts';
 export { backwardTo } from './autograd/backward-to.ts';
 export { checkLossTypes } from './autograd/check-loss-types.ts';
 export type { Seeded } from './autograd/walk.ts';
-export { constantLike } from './graph/build/leaf.ts';
-export {
-  add as addNodes,
-  mul as mulNodes,
-  where as whereNodes,
-} from './graph/build/elementwise.ts';
+export { constantLike } from './graph/ops/leaf.ts';
+export { add as addNodes, mul as mulNodes, where as whereNodes } from './graph/ops/elementwise.ts';
 export { addParts, partWhere } from './autograd/sum-parts.ts';
 export { freeNode } from './graph/ownership.ts';
 export { Storage } from './graph/storage.ts';
@@ -171,7 +167,7 @@ export {
   withBatchPart,
   withCoordinateKeys,
 } from './random/keys.ts';
-export { pageOut, refresh } from './graph/build/transfer.ts';
+export { pageOut, refresh } from './graph/ops/transfer.ts';
 export type { PageSource, PageStore } from './paging/page.ts';
 
 // Checks of data from outside: from a file or a connection.

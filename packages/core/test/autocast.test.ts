@@ -16,7 +16,7 @@ import {
   Tensor,
   tensor,
 } from '../src/index.ts';
-import { opFacts } from '../src/graph/op-facts.ts';
+import { ops } from '../src/graph/ops/ops.ts';
 import { checkpoint } from '../src/nn/checkpoint.ts';
 
 beforeEach(() => {
@@ -28,7 +28,7 @@ beforeEach(() => {
 const fine = 1 + 2 ** -9;
 
 function opsOf(policy: 'lower' | 'f32'): string[] {
-  return Object.entries(opFacts)
+  return Object.entries(ops)
     .filter(([, { autocast: own }]) => own === policy)
     .map(([op]) => op);
 }

@@ -1,7 +1,7 @@
 import { singleGroup } from '@shardwise/collectives';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import * as build from '../src/graph/build/collective.ts';
+import * as build from '../src/graph/ops/collective.ts';
 import { noGrad } from '../src/graph/create-node.ts';
 import type { Node } from '../src/graph/node.ts';
 import { LineMesh } from '../src/mesh.ts';

@@ -1,21 +1,21 @@
 import { singleGroup } from '@shardwise/collectives';
-import { interpreter } from '@shardwise/testing';
+import { type ExampleInput, interpreter, type NamedExample, opExamples } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { unset } from '../src/graph/axis-types.ts';
-import * as build from '../src/graph/build/collective.ts';
-import { createNode, noGrad } from '../src/graph/create-node.ts';
+import * as build from '../src/graph/ops/collective.ts';
+import { noGrad } from '../src/graph/create-node.ts';
+import { isLinear } from '../src/graph/join-axis-types.ts';
 import { none, type Node } from '../src/graph/node.ts';
-import { opFacts } from '../src/graph/op-facts.ts';
+import { createNodeOf, ops } from '../src/graph/ops/ops.ts';
 import { LineMesh } from '../src/mesh.ts';
 import { setRank } from '../src/rank.ts';
 import { LayoutError } from '../src/spec/errors.ts';
-import type { AxisType, CollectiveOp, Op, OpParams } from '../src/spec/op.ts';
+import type { AxisType, Op, OpParams } from '../src/spec/op.ts';
 import { fromData, full, ones } from '../src/tensor/create.ts';
 import type { HostData } from '../src/tensor/host-data.ts';
 import { Tensor } from '../src/tensor/tensor.ts';
 import {
   axis,
-  bools,
   floats,
   integers,
   isLetter,
@@ -27,142 +27,58 @@ import {
 
 beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('tp', singleGroup()) }));
 
-interface Row<K extends Op> {
-  readonly params: OpParams[K];
+/** An op, and the combinations of inputs that may be partial sums while the other inputs are replicate. */
+interface Row {
+  readonly op: Op;
+  readonly params: OpParams[Op];
   readonly inputs: readonly Operand[];
-  /**
-   * The combinations of inputs that may be partial sums while the other inputs are replicate. `pr` means the first of
-   * two inputs. Other combinations are refused.
-   */
+  /** `pr` means the first of two inputs. Other combinations are refused. */
   readonly partial: readonly string[];
 }
 
 const x = floats(2, 2);
-const pointwise = { params: none, inputs: [x], partial: [] } as const;
-const logical = { params: none, inputs: [bools(2), bools(2)], partial: [] } as const;
-const linear = { ...pointwise, partial: ['p'] } as const;
-const pair = { params: none, inputs: [x, x], partial: [] } as const;
-const window = { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 } as const;
-const image = floats(1, 1, 3, 3);
-const kernel = floats(1, 1, 2, 2);
-const response = floats(1, 1, 2, 2);
-const attending = { causal: true, hasKeyRanges: false, scale: 0.5, rounding: 'none' } as const;
-const heads = floats(1, 2, 2, 2);
-const perQuery = floats(1, 2, 2);
-const owed = [heads, heads, heads, heads, perQuery, perQuery];
 
-/** The ops that compute, and what each does to partial sums. All of them treat the other types alike. */
-const rows: {
-  readonly [
-    K in Exclude<Op, CollectiveOp | 'input' | 'distributed' | 'assign' | 'fillRows'>
-  ]: Row<K>;
-} = {
-  constant: { params: { value: 1, shape: [2], dtype: 'f32' }, inputs: [], partial: [] },
-  iota: { params: { dim: 0, shape: [2] }, inputs: [], partial: [] },
-  random: { params: { shape: [2] }, inputs: [integers(2)], partial: [] },
+/** Ops that only the graph has, and transfers. */
+const others: readonly Row[] = [
+  { op: 'pageOut', params: { store: 0, name: null }, inputs: [x], partial: ['p'] },
+  { op: 'pageIn', params: none, inputs: [x], partial: ['p'] },
+  { op: 'refresh', params: { source: 0, name: 'a', bucket: 0 }, inputs: [x], partial: [] },
+  { op: 'detach', params: none, inputs: [x], partial: ['p'] },
+  { op: 'ownGradient', params: none, inputs: [x, x], partial: [] },
+  { op: 'takeRows', params: none, inputs: [x, integers()], partial: ['pr'] },
+];
 
-  neg: linear,
-  abs: pointwise,
-  sign: pointwise,
-  exp: pointwise,
-  log: pointwise,
-  sqrt: pointwise,
-  sin: pointwise,
-  cos: pointwise,
-  atan: pointwise,
-  tanh: pointwise,
-  erf: pointwise,
-  floor: pointwise,
-  ceil: pointwise,
-  logicalNot: { params: none, inputs: [bools(2)], partial: [] },
-  cast: { params: { dtype: 'f64' }, inputs: [x], partial: ['p'] },
+function operandOf({ shape, dtype }: ExampleInput): Operand {
+  return { shape, dtype: dtype === 'float' ? 'f32' : dtype };
+}
 
-  add: { ...pair, partial: ['pp'] },
-  sub: { ...pair, partial: ['pp'] },
-  mul: { ...pair, partial: ['pr', 'rp'] },
-  div: { ...pair, partial: ['pr'] },
-  pow: pair,
-  maximum: pair,
-  minimum: pair,
-  fmod: pair,
-  equal: pair,
-  less: pair,
-  lessEqual: pair,
-  logicalAnd: logical,
-  logicalOr: logical,
-  where: { params: none, inputs: [bools(2, 2), x, x], partial: ['rpp'] },
+/** The patterns that follow from what the entry of an op says. That the op is linear there is tested below. */
+function partialOf([op, { params, inputs }]: NamedExample): readonly string[] {
+  const { linearIn } = ops[op];
+  const isFloat = createNodeOf(
+    op,
+    params,
+    inputs.map((input) => operand(operandOf(input), null)),
+  ).dtype.startsWith('f');
+  if (inputs.length === 0 || !isFloat || !isLinear(op, params, 'f32')) return [];
+  const groups = linearIn === 'all' ? [[...inputs.keys()]] : linearIn;
+  return groups.map((group) =>
+    inputs.map((_, index) => (group.includes(index) ? 'p' : 'r')).join(''),
+  );
+}
 
-  sum: { params: { dims: [0] }, inputs: [x], partial: ['p'] },
-  max: { params: { dims: [0] }, inputs: [x], partial: [] },
-  argMax: { params: { dim: 0 }, inputs: [x], partial: [] },
-  argSort: { params: { dim: 0, descending: false }, inputs: [x], partial: [] },
-  cumsum: { params: { dim: 0, reverse: false }, inputs: [x], partial: ['p'] },
+const examples = opExamples().filter(
+  ([op], index, all) => all.findIndex(([other]) => other === op) === index,
+);
 
-  reshape: { params: { shape: [4] }, inputs: [x], partial: ['p'] },
-  permute: { params: { order: [1, 0] }, inputs: [x], partial: ['p'] },
-  expand: { params: { shape: [2, 2] }, inputs: [floats(1, 2)], partial: ['p'] },
-  slice: { params: { starts: [0, 0], stops: [1, 2], steps: [1, 1] }, inputs: [x], partial: ['p'] },
-  pad: { params: { before: [1, 0], after: [0, 0], value: 0 }, inputs: [x], partial: ['p'] },
-  concat: { params: { dim: 0 }, inputs: [x, x, x], partial: ['ppp'] },
-
-  matmul: {
-    params: { transposeA: false, transposeB: false },
-    inputs: [x, x],
-    partial: ['pr', 'rp'],
-  },
-  conv2d: { params: window, inputs: [image, kernel], partial: ['pr', 'rp'] },
-  conv2dInput: {
-    params: { ...window, inputShape: image.shape },
-    inputs: [response, kernel],
-    partial: ['pr', 'rp'],
-  },
-  conv2dWeight: {
-    params: { ...window, weightShape: kernel.shape },
-    inputs: [image, response],
-    partial: ['pr', 'rp'],
-  },
-
-  gather: { params: { dim: 0 }, inputs: [x, integers(2, 2)], partial: ['pr'] },
-  scatterAdd: { params: { dim: 0 }, inputs: [x, integers(2, 2), x], partial: ['prp'] },
-  scatter: { params: { dim: 0 }, inputs: [x, integers(2, 2), x], partial: ['prp'] },
-  indexSelect: { params: { dim: 0 }, inputs: [x, integers(2)], partial: ['pr'] },
-  indexAdd: { params: { dim: 0 }, inputs: [x, integers(2), x], partial: ['prp'] },
-
-  sigmoid: pointwise,
-  relu: pointwise,
-  silu: pointwise,
-  softplus: pointwise,
-  gelu: { ...pointwise, params: { approximate: 'none' } },
-  geluGrad: { params: { approximate: 'none' }, inputs: [x, x], partial: ['rp'] },
-  softmax: pointwise,
-  softmaxGrad: { ...pair, partial: ['rp'] },
-  logSoftmax: pointwise,
-  logSoftmaxGrad: { ...pair, partial: ['rp'] },
-  layerNorm: { params: { eps: 1e-5 }, inputs: [x, floats(2), floats(2)], partial: [] },
-  layerNormInputGrad: { params: { eps: 1e-5 }, inputs: [x, floats(2), x], partial: ['rrp'] },
-  layerNormWeightGrad: { params: { eps: 1e-5 }, inputs: [x, x], partial: ['rp'] },
-  rmsNorm: { params: { eps: 1e-5 }, inputs: [x, floats(2)], partial: [] },
-  rmsNormInputGrad: { params: { eps: 1e-5 }, inputs: [x, floats(2), x], partial: ['rrp'] },
-  rmsNormWeightGrad: { params: { eps: 1e-5 }, inputs: [x, x], partial: ['rp'] },
-  groupedMatmul: {
-    params: { transposeB: false },
-    inputs: [x, floats(1, 2, 2), integers(1)],
-    partial: ['prr', 'rpr'],
-  },
-  groupedMatmulWeight: { params: none, inputs: [x, x, integers(1)], partial: ['prr', 'rpr'] },
-  attention: { params: attending, inputs: [heads, heads, heads], partial: ['rrp'] },
-  attentionLogSumExp: { params: attending, inputs: [heads, heads], partial: [] },
-  attentionQueryGrad: { params: attending, inputs: owed, partial: ['rrrprp'] },
-  attentionKeyGrad: { params: attending, inputs: owed, partial: ['rrrprp'] },
-  attentionValueGrad: { params: attending, inputs: owed, partial: ['rrrprp'] },
-
-  pageOut: { params: { store: 0, name: null }, inputs: [x], partial: ['p'] },
-  pageIn: linear,
-  refresh: { params: { source: 0, name: 'a', bucket: 0 }, inputs: [x], partial: [] },
-  detach: linear,
-  ownGradient: { params: none, inputs: [x, x], partial: [] },
-  takeRows: { params: none, inputs: [x, integers()], partial: ['pr'] },
-};
+/** All ops that compute. All of them treat types other than partial alike. */
+const rows: readonly Row[] = [
+  ...examples.map((example): Row => {
+    const [op, { params, inputs }] = example;
+    return { op, params, inputs: inputs.map(operandOf), partial: partialOf(example) };
+  }),
+  ...others,
+];
 
 /** Returns all strings of this length over the letters of the alphabet. */
 function patterns(alphabet: string, length: number): string[] {
@@ -170,10 +86,6 @@ function patterns(alphabet: string, length: number): string[] {
   return patterns(alphabet, length - 1).flatMap((rest) =>
     Array.from(alphabet, (each) => rest + each),
   );
-}
-
-function isOpOfRow(op: string): op is keyof typeof rows {
-  return op in rows;
 }
 
 /** Returns deterministic elements that differ for each seed. */
@@ -186,15 +98,14 @@ function elements({ shape, dtype }: Operand, seed: number): HostData {
   return dtype === 'bool' ? Uint8Array.from(bits) : Int32Array.from(bits);
 }
 
-describe.each(Object.entries(rows))('%s', (op, row: Row<Op>) => {
+describe.each(rows)('$op', ({ op, ...row }) => {
   const count = row.inputs.length;
-  if (!isOpOfRow(op)) throw new TypeError(op);
   const make = (pattern: string, trains = true): Node => {
     const inputs = row.inputs.map((each, index) => {
       const letter = pattern[index] ?? '';
       return operand(each, isLetter(letter) ? letters[letter] : null, { trains });
     });
-    return createNode(op, row.params, inputs);
+    return createNodeOf(op, row.params, inputs);
   };
 
   if (count === 0) {
@@ -264,7 +175,7 @@ describe.each(Object.entries(rows))('%s', (op, row: Row<Op>) => {
     }
   });
 
-  if (opFacts[op].by === 'store') return;
+  if (ops[op].by === 'store') return;
 
   test.each(row.partial)(
     'of the sum is the sum of what it gives of the terms: %s',
@@ -280,7 +191,7 @@ describe.each(Object.entries(rows))('%s', (op, row: Row<Op>) => {
           const sum = a.map((value, at) => value + (b[at] ?? Number.NaN));
           return operand(each, null, { data: Float32Array.from(sum) });
         });
-        return Array.from(await new Tensor(createNode(op, row.params, inputs)).data(), Number);
+        return Array.from(await new Tensor(createNodeOf(op, row.params, inputs)).data(), Number);
       };
       const [first, second, sum] = [
         await result('first'),
@@ -320,7 +231,7 @@ describe('a partial sum', () => {
 
   test('may be padded with zeros only', () => {
     const pad = (value: number): Node =>
-      createNode('pad', { before: [1, 0], after: [0, 0], value }, [partial().node]);
+      createNodeOf('pad', { before: [1, 0], after: [0, 0], value }, [partial().node]);
     expect(typeOf(pad(0))).toBe('partial');
     expect(() => pad(1)).toThrow(LayoutError);
   });
@@ -328,9 +239,9 @@ describe('a partial sum', () => {
   test('is not rounded: neither converted to integers nor divided as integers', () => {
     expect(() => partial().to('i32')).toThrow(LayoutError);
     const count = new Tensor(operand(integers(2), 'partial'));
-    expect(() => createNode('div', none, [count.node, operand(integers(2), 'replicate')])).toThrow(
-      LayoutError,
-    );
+    expect(() =>
+      createNodeOf('div', none, [count.node, operand(integers(2), 'replicate')]),
+    ).toThrow(LayoutError);
     expect(typeOf(count.to('f32').node)).toBe('partial');
   });
 });
@@ -344,7 +255,7 @@ describe('types of several axes', () => {
   };
 
   test('are inferred each for itself', () => {
-    const sum = createNode('add', none, [
+    const sum = createNodeOf('add', none, [
       two({ dp: 'replicate', tp: 'varying' }),
       two({ dp: 'varying', tp: 'varying' }),
     ]);
@@ -357,7 +268,7 @@ describe('types of several axes', () => {
   });
 
   test('are known on an axis where all inputs are, and varying where one is', () => {
-    const product = createNode('mul', none, [
+    const product = createNodeOf('mul', none, [
       two({ dp: 'replicate', tp: 'varying' }),
       two({ dp: 'replicate' }),
     ]);
@@ -375,7 +286,7 @@ describe('types of several axes', () => {
       two({ tp: 'varying', dp: 'replicate' }),
     ];
     expect(a.axisTypes).toBe(c.axisTypes);
-    expect(createNode('add', none, [a, c]).axisTypes).toBe(a.axisTypes);
+    expect(createNodeOf('add', none, [a, c]).axisTypes).toBe(a.axisTypes);
   });
 
   test('on others than its own pass through a collective', () => {

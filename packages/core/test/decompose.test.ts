@@ -1,19 +1,19 @@
-import { assertAllclose, compositeCases, evaluate, interpreter } from '@shardwise/testing';
-import type { OpCase } from '@shardwise/testing';
+import { assertAllclose, composites, evaluate, interpreter } from '@shardwise/testing';
 import { describe, expect, test } from 'vitest';
-import { createNode, inputNode } from '../src/graph/create-node.ts';
+import { inputNode } from '../src/graph/create-node.ts';
+import { createNodeOf } from '../src/graph/ops/ops.ts';
 import { collect } from '../src/realize/collect/collect.ts';
 import { programFor } from '../src/realize/plan/execution-plan.ts';
 
 /** The expected values come from formulas in f64 that are independent of the decompositions. */
-describe.each(Object.entries<() => readonly OpCase[]>(compositeCases))(
+describe.each(Object.entries(composites))(
   'the decomposition of %s computes its formula',
-  (_op, casesOf) => {
-    test.each(casesOf())('$title', async ({ operation, inputs, expected, tolerance }) => {
+  (_op, { cases }) => {
+    test.each(cases())('$title', async ({ operation, inputs, expected, tolerance }) => {
       const leaves = inputs.map(({ shape, dtype }) =>
         inputNode(shape, dtype, { kind: 'host', bytes: new Uint8Array() }),
       );
-      const root = createNode(operation.op, operation.params, leaves);
+      const root = createNodeOf(operation.op, operation.params, leaves);
       expect(root.shape).toEqual(expected.shape);
       const program = programFor(collect([root]), [root], interpreter().limits);
       const { outputs } = await evaluate(interpreter(), program, inputs);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { layoutOf } from '../src/distributed/layout-of.ts';
 import { planRedistribution } from '../src/distributed/plan-redistribution.ts';
 import { propagateLayouts } from '../src/distributed/propagate-layouts.ts';
-import { infer } from '../src/graph/infer.ts';
+import { ops } from '../src/graph/ops/ops.ts';
 import { none } from '../src/graph/node.ts';
 import { chunksOf, type PlaceOf } from '../src/layout/chunks.ts';
 import { formatLayout } from '../src/layout/layout.ts';
@@ -28,7 +28,7 @@ function rule<K extends Op>(op: K, params: OpParams[K], ...inputs: readonly Case
     layout,
     dtype,
   }));
-  const result = infer[op](params, placed);
+  const result = ops[op].infer(params, placed, op);
   const { inputs: wanted, output } = propagateLayouts(op, params, placed, result, axes);
   const moves = placed.map(({ layout, shape }, index) => {
     const { steps } = planRedistribution(layout, wanted[index] ?? layout, shape, axes);

@@ -7,13 +7,15 @@ export { checkGradients, finiteDifference } from './compare/gradient-check.ts';
 export type { FloatArray, GradientCheckOptions, ScalarFunction } from './compare/gradient-check.ts';
 export { backendSuite } from './contracts/backend.ts';
 export type { BackendContract } from './contracts/backend.ts';
-export { compositeCases } from './contracts/backend/cases/composite.ts';
+export { type CompositeContract, composites } from './contracts/backend/cases/composite.ts';
 export { evaluate } from './contracts/backend/device.ts';
 export type { Evaluated } from './contracts/backend/device.ts';
 export { bool, f32, hostValue, i32, integers, uniform } from './contracts/backend/host-value.ts';
 export { listTests } from './contracts/backend/list-tests.ts';
 export type { ListedTest, ListOptions, Skip } from './contracts/backend/list-tests.ts';
-export type { OpCase, OpCases } from './contracts/backend/op-case.ts';
+export type { OpCase } from './contracts/backend/op-case.ts';
+export type { ExampleInput, OpExample } from './contracts/backend/op-example.ts';
+export { type NamedExample, opExamples } from './contracts/backend/op-examples.ts';
 export { ProgramBuilder } from './contracts/backend/program-builder.ts';
 export type { Operation } from './contracts/backend/program-builder.ts';
 export {

@@ -3,7 +3,7 @@ import type { Node } from '../graph/node.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
 import { checkGradientTypes } from './check-gradient-types.ts';
 import { endRecomputation, recomputing } from './recompute.ts';
-import { gradientsOfNode } from './rules.ts';
+import { gradientsOfNode } from './gradients-of-node.ts';
 import { type Seeded, walkBackward } from './walk.ts';
 
 /**

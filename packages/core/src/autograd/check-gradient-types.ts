@@ -2,7 +2,7 @@ import { axisFault, describe } from '../graph/axis-faults.ts';
 import { type KnownAxisType, unset } from '../graph/axis-types.ts';
 import type { Node } from '../graph/node.ts';
 import type { AxisType } from '../spec/op.ts';
-import { gradientType } from './collective-rules.ts';
+import { gradientType } from '../graph/collective-axis-types.ts';
 
 /**
  * Throws LayoutError if the gradient of a leaf does not have the types that follow from the leaf's axis types. A value

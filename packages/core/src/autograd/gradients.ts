@@ -1,11 +1,11 @@
 import { within } from '../ambient.ts';
-import { add, mul } from '../graph/build/elementwise.ts';
+import { add, mul } from '../graph/ops/elementwise.ts';
 import type { Node } from '../graph/node.ts';
 import { TensorStateError } from '../spec/errors.ts';
-import { constantLike } from '../graph/build/leaf.ts';
-import { allDims, sum } from '../graph/build/reduce.ts';
+import { constantLike } from '../graph/ops/leaf.ts';
+import { allDims, sum } from '../graph/ops/movement.ts';
 import { endRecomputation, recomputing } from './recompute.ts';
-import { gradientsOfNode } from './rules.ts';
+import { gradientsOfNode } from './gradients-of-node.ts';
 import { type Seeded, walkBackward } from './walk.ts';
 
 /**

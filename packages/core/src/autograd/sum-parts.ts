@@ -1,7 +1,8 @@
 import { type AxisTypes, uniform, unset } from '../graph/axis-types.ts';
 import { createNode } from '../graph/create-node.ts';
-import { constantLike } from '../graph/build/leaf.ts';
-import { expandTo } from '../graph/build/movement.ts';
+import { elementwiseOps } from '../graph/ops/elementwise.ts';
+import { constantLike } from '../graph/ops/leaf.ts';
+import { expandTo, movementOps } from '../graph/ops/movement.ts';
 import { isOp, none, type Node } from '../graph/node.ts';
 
 /** A value that lies from `start` on along `dim` of a larger one, which has zeros elsewhere. */
@@ -23,7 +24,7 @@ export function sumParts(parts: readonly [Node, ...Node[]]): Node {
 
 /** The sum of two gradients of one value. Shape: N, N -> N. */
 export function addParts(a: Node, b: Node): Node {
-  return createNode('add', none, [a, b], typesOfSum([a, b]));
+  return createNode(elementwiseOps, 'add', none, [a, b], typesOfSum([a, b]));
 }
 
 /**
@@ -33,7 +34,13 @@ export function addParts(a: Node, b: Node): Node {
 export function partWhere(condition: Node, gradient: Node): Node {
   const zeros = constantLike(gradient, 0);
   const everywhere = expandTo(condition, gradient.shape, gradient);
-  return createNode('where', none, [everywhere, gradient, zeros], gradient.axisTypes);
+  return createNode(
+    elementwiseOps,
+    'where',
+    none,
+    [everywhere, gradient, zeros],
+    gradient.axisTypes,
+  );
 }
 
 /** The axis types of a sum of gradients. Whatever types the parts have, each is a term of the value's gradient. */
@@ -57,7 +64,7 @@ function tile(like: Node, parts: readonly Node[]): Node | undefined {
     end += piece.content.shape[dim] ?? 0;
   }
   if (end !== like.shape[dim]) return undefined;
-  return createNode('concat', { dim }, contents, typesOfSum(contents));
+  return createNode(movementOps, 'concat', { dim }, contents, typesOfSum(contents));
 }
 
 /** The piece of a node that pads it with zeros along one dim. Undefined for other nodes. */

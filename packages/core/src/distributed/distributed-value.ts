@@ -1,7 +1,7 @@
 import { formatShape, sameShape } from '../base/shape.ts';
 import { uniform } from '../graph/axis-types.ts';
 import { CallSite } from '../graph/call-site.ts';
-import { createNode, makeNode } from '../graph/create-node.ts';
+import { makeNode } from '../graph/create-node.ts';
 import { isZero } from '../graph/join-axis-types.ts';
 import {
   type DistributedValue,
@@ -11,6 +11,10 @@ import {
   none,
   type OwnGradient,
 } from '../graph/node.ts';
+import { ownGradient } from '../graph/ops/graph-ops.ts';
+import { constant } from '../graph/ops/leaf.ts';
+import { expandTo } from '../graph/ops/movement.ts';
+import { createNodeOf } from '../graph/ops/ops.ts';
 import { localShape } from '../layout/chunks.ts';
 import { formatLayout, replicated, shardedAxes, unsharded } from '../layout/layout.ts';
 import { describeTensor } from '../print/describe-tensor.ts';
@@ -181,7 +185,7 @@ function computedNode(
   const shape = localShape(result.shape, rule.output, ownPlace);
   const local =
     rule.lookup === undefined
-      ? createNode(op, localParams(op, params, inputs, parts, shape), parts)
+      ? createNodeOf(op, localParams(op, params, inputs, parts, shape), parts)
       : lookedUp(op, params, inputs, parts, rule, rule.lookup);
   return standIn({ shape: result.shape, layout: rule.output, local, repeated: [] });
 }
@@ -253,8 +257,8 @@ function withOnes(shape: Shape, dims: readonly number[]): Shape {
 function repeatedTo(node: Node, shape: Shape): Node {
   if (sameShape(node.shape, shape)) return node;
   return isOp(node, 'constant')
-    ? createNode('constant', { ...node.params, shape }, [])
-    : createNode('expand', { shape }, [node]);
+    ? constant(node.params.value, shape, node.dtype)
+    : expandTo(node, shape);
 }
 
 /** The parameters of an op on parts. `shape` is that of this rank's part of the result. */
@@ -284,7 +288,7 @@ function ownGradientNode([result, ...inputs]: readonly Node[]): Node {
   return standIn({
     shape,
     layout,
-    local: createNode('ownGradient', none, [part, ...parts]),
+    local: ownGradient(part, parts),
     repeated: [],
   });
 }

@@ -1,4 +1,4 @@
-import { createNode } from '../graph/create-node.ts';
+import { createNodeOf } from '../graph/ops/ops.ts';
 import type { Node } from '../graph/node.ts';
 import { formatShape } from '../base/shape.ts';
 import { dimRanges } from '../layout/chunks.ts';
@@ -57,7 +57,7 @@ export function lookUpRows(
   const indices = indicesInRange(new Tensor(index), size, op);
   const isHere = indices.ge(start).logicalAnd(indices.lt(stop));
   const own = isHere.where(indices.sub(start), 0);
-  const found = new Tensor(createNode(op, params, [rows.node, own.node]));
+  const found = new Tensor(createNodeOf(op, params, [rows.node, own.node]));
   // The index of indexSelect has one dim, that of gather has the dims of the result.
   const mask =
     op === 'gather'

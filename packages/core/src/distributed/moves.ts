@@ -1,7 +1,7 @@
 import { elementCount } from '../base/shape.ts';
 import { chunkRange } from '../layout/chunks.ts';
 import { unset } from '../graph/axis-types.ts';
-import { constant, constantLike } from '../graph/build/leaf.ts';
+import { constant, constantLike } from '../graph/ops/leaf.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { AxisType } from '../spec/op.ts';
 import { LayoutError } from '../spec/errors.ts';

@@ -1,7 +1,7 @@
 import { elementCount, formatShape } from '../base/shape.ts';
-import { opDims, type OpDims } from '../graph/op-dims.ts';
+import { dimRuleOf, type OpDims } from '../graph/op-dims.ts';
 import { isLinear } from '../graph/join-axis-types.ts';
-import { opFacts } from '../graph/op-facts.ts';
+import { ops } from '../graph/ops/ops.ts';
 import { localShape } from '../layout/chunks.ts';
 import { formatLayout, unsharded } from '../layout/layout.ts';
 import type { DType, Shape, ValueType } from '../spec/dtype.ts';
@@ -45,7 +45,7 @@ export function propagateLayouts<K extends Op>(
   result: ValueType,
   axes: readonly MeshAxis[],
 ): Propagation {
-  const rule = opDims[op];
+  const rule = dimRuleOf(op, ops[op].dims);
   if (rule === null) throw noRule(op, inputs);
   const shapes = inputs.map(({ shape }) => shape);
   const dims = rule(params, shapes, result.shape);
@@ -165,7 +165,7 @@ function partialThatStays<K extends Op>(
   sharded: ReadonlySet<string>,
 ): readonly string[] {
   const found = new Set(inputs.flatMap(({ layout }) => layout.partial));
-  const { linearIn } = opFacts[op];
+  const { linearIn } = ops[op];
   // A sum of rounded terms is not the rounded sum.
   const loses = op === 'cast' && inputs.some((input) => input.dtype !== dtype);
   if (loses || !isLinear(op, params, dtype)) return [];

@@ -5,6 +5,7 @@ import type { AxisType, Op, OpParams } from '../spec/op.ts';
 import { type KnownAxisType, unset } from './axis-types.ts';
 import { CallSite } from './call-site.ts';
 import type { Node } from './node.ts';
+import type { LinearIn } from './op-entry.ts';
 
 /** A node that is about to be made. */
 export interface NewNode<K extends Op = Op> {
@@ -14,6 +15,7 @@ export interface NewNode<K extends Op = Op> {
   readonly dtype: DType;
   /** Whether a gradient comes through the node to those inputs that require one. */
   readonly inGradient: boolean;
+  readonly linearIn: LinearIn;
 }
 
 interface Fault {

@@ -112,3 +112,14 @@ function requireReinterpretation(from: AxisType, to: AxisType): void {
     { from, to },
   );
 }
+
+/**
+ * The type of the gradient of a value of each type. The gradient of a value that each rank uses in its own way
+ * (replicate) is a sum over ranks, and every term of a sum (partial) gets the same gradient on all ranks.
+ */
+export const gradientType: { readonly [T in AxisType]: AxisType } = {
+  replicate: 'partial',
+  partial: 'replicate',
+  invariant: 'invariant',
+  varying: 'varying',
+};

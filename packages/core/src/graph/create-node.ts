@@ -4,27 +4,29 @@ import { type DType, isHalfDType, type Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { type AxisTypes, uniform } from './axis-types.ts';
 import { CallSite } from './call-site.ts';
-import { infer } from './infer.ts';
+import { first } from './infer-checks.ts';
 import { joinAxisTypes } from './join-axis-types.ts';
-import { opFacts } from './op-facts.ts';
+import { movement, type OpEntries, type OpFacts, type SimpleEntries } from './op-entry.ts';
 import { hasUnknownRows, rowCountOf } from './row-counts.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
 import { noteUse } from './program-order.ts';
 
 /**
- * Makes a node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError if the op does not take its
+ * Makes a node of inferred shape and dtype. `entries` has the entry of the op. Throws ShapeError, DTypeError or LayoutError if the op does not take its
  * inputs. The caller gives `axisTypes` if they cannot be inferred, as for the result of a collective. If only a run
  * knows the number of rows, and the inputs do not say it, it is that of `like`.
  */
 export function createNode<K extends Op>(
+  entries: OpEntries<K>,
   op: K,
   params: OpParams[K],
   given: readonly Node[],
   axisTypes?: AxisTypes | null,
   like: Node | null = null,
 ): Node {
-  const inputs = autocastInputs(op, given);
-  const { shape, dtype } = infer[op](params, inputs);
+  const entry = entries[op];
+  const inputs = autocastInputs(entry.autocast, given);
+  const { shape, dtype } = entry.infer(params, inputs, op);
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
   let ofGradient = false;
@@ -46,7 +48,9 @@ export function createNode<K extends Op>(
     else if (input.axisTypes !== uniform) isTyped = true;
   }
   if (axisTypes !== undefined) types = axisTypes;
-  else if (isTyped) types = joinAxisTypes({ op, params, inputs, dtype, inGradient });
+  else if (isTyped) {
+    types = joinAxisTypes({ op, params, inputs, dtype, inGradient, linearIn: entry.linearIn });
+  }
   const node = makeNode(op, params, inputs, shape, dtype, requiresGrad);
   node.ofGradient = ofGradient;
   if (hasUnknown) node.rowCount = rowCountOf(op, inputs, shape, like);
@@ -58,21 +62,32 @@ export function createNode<K extends Op>(
  * The inputs of an op, cast to the dtype that the op takes inside autocast. f64 stays as it is, because a user who asks
  * for f64 wants its precision.
  */
-function autocastInputs(op: Op, inputs: readonly Node[]): readonly Node[] {
+function autocastInputs(policy: OpFacts['autocast'], inputs: readonly Node[]): readonly Node[] {
   const { autocast } = currentScope();
-  if (autocast === null) return inputs;
-  const policy = opFacts[op].autocast;
-  if (policy === 'asGiven') return inputs;
+  if (autocast === null || policy === 'asGiven') return inputs;
   const dtype = policy === 'f32' ? 'f32' : autocast;
   return inputs.map((input) => {
     const isTaken = policy === 'f32' ? isHalfDType(input.dtype) : kindOf(input.dtype) === 'float';
     if (!isTaken || input.dtype === dtype || input.dtype === 'f64') return input;
-    const cast = (): Node => createNode('cast', { dtype }, [input]);
+    const cast = (): Node => createNode(castOps, 'cast', { dtype }, [input]);
     // The input is a parameter that is unsharded for this pass only. The cast joins its region, so that backward makes
     // the copy of 16 bits again, too, instead of having it kept.
     return input.op === 'detach' && input.region !== null ? inRegion(input.region, cast) : cast();
   });
 }
+
+/** Inside autocast, any op may cast its inputs. So its entry is here, and the others are in `ops`. */
+export const castOps: SimpleEntries<'cast'> = {
+  cast: {
+    ...movement,
+    dims: 'elementwise',
+    infer: ({ dtype }, inputs) => ({ shape: first(inputs).shape, dtype }),
+    gradient: (node, gy, _, { dtype }) => {
+      if (kindOf(dtype) !== 'float' || kindOf(node.dtype) !== 'float') return [null];
+      return [gy.dtype === dtype ? gy : createNode(castOps, 'cast', { dtype }, [gy])];
+    },
+  },
+};
 
 /** A leaf that holds `value`. With null, the caller must give it a value before anything reads it. */
 export function inputNode(

@@ -22,8 +22,8 @@ export function attentionLogSumExpShape(
 
 /** The shape and dtype of the gradient of input `index`. */
 export const attentionGradShape =
-  (op: AttentionOp, index: 0 | 1 | 2) =>
-  (params: AttentionParams, inputs: readonly ValueType[]): ValueType => {
+  (index: 0 | 1 | 2) =>
+  (params: AttentionParams, inputs: readonly ValueType[], op: AttentionOp): ValueType => {
     requireFit(op, params, inputs);
     return at(inputs, index);
   };

@@ -51,9 +51,10 @@ export const floats: readonly DType[] = ['f32', 'f64', 'f16', 'bf16'];
 export const numbers: readonly DType[] = [...floats, 'i32', 'u8'];
 export const bools: readonly DType[] = ['bool'];
 
+/** Infers an op of one input. */
 export const unary =
-  (op: string, allowed: readonly DType[]) =>
-  (_: unknown, inputs: readonly ValueType[]): ValueType => {
+  (allowed: readonly DType[]) =>
+  (_: unknown, inputs: readonly ValueType[], op: string): ValueType => {
     const x = first(inputs);
     requireDType(op, x, allowed);
     return x;
@@ -80,21 +81,21 @@ export function requireSame(op: string, inputs: readonly ValueType[]): void {
   throw shapeFault(op, inputs, 'shapes that differ', 'Expand them to one shape');
 }
 
+/** Infers an op of inputs of one shape and dtype. */
 export const binary =
-  (op: string, allowed: readonly DType[]) =>
-  (_: unknown, inputs: readonly ValueType[]): ValueType => {
+  (allowed: readonly DType[]) =>
+  (_: unknown, inputs: readonly ValueType[], op: string): ValueType => {
     requireDType(op, first(inputs), allowed);
     requireSame(op, inputs);
     return first(inputs);
   };
 
-export const compare =
-  (op: string) =>
-  (_: unknown, inputs: readonly ValueType[]): ValueType => {
-    requireDType(op, first(inputs), numbers);
-    requireSame(op, inputs);
-    return { shape: first(inputs).shape, dtype: 'bool' };
-  };
+/** Infers a comparison. */
+export function compare(_: unknown, inputs: readonly ValueType[], op: string): ValueType {
+  requireDType(op, first(inputs), numbers);
+  requireSame(op, inputs);
+  return { shape: first(inputs).shape, dtype: 'bool' };
+}
 
 export function without(shape: Shape, dims: readonly number[]): Shape {
   return shape.filter((_, dim) => !dims.includes(dim));
@@ -109,8 +110,8 @@ export function withSize(shape: Shape, dim: number, size: number): Shape {
  * those that must have its shape.
  */
 export const rowwise =
-  (op: string, vectors: readonly number[], tensors: readonly number[]) =>
-  (_: unknown, inputs: readonly ValueType[]): ValueType => {
+  (vectors: readonly number[], tensors: readonly number[]) =>
+  (_: unknown, inputs: readonly ValueType[], op: string): ValueType => {
     const x = first(inputs);
     for (let i = 0; i < inputs.length; i++) requireDType(op, at(inputs, i), floats);
     const size = x.shape.at(-1);
@@ -133,12 +134,11 @@ export const rowwise =
     return x;
   };
 
-export const rowVector =
-  (op: string) =>
-  (params: unknown, inputs: readonly ValueType[]): ValueType => {
-    const x = rowwise(op, [], [1])(params, inputs);
-    return { shape: [sizeAt(x.shape, x.shape.length - 1)], dtype: x.dtype };
-  };
+/** Infers a sum of rows of two tensors of one shape. */
+export function rowVector(params: unknown, inputs: readonly ValueType[], op: string): ValueType {
+  const x = rowwise([], [1])(params, inputs, op);
+  return { shape: [sizeAt(x.shape, x.shape.length - 1)], dtype: x.dtype };
+}
 
 /** Throws ShapeError for sizes that no tensor has. */
 export function requireSizes(op: string, shape: Shape): void {
@@ -179,3 +179,6 @@ export function divided(
   }
   return withSize(shape, dim, size / parts);
 }
+
+/** Infers an op whose result is like its first input. */
+export const same = (_: unknown, inputs: readonly ValueType[]): ValueType => first(inputs);

@@ -4,7 +4,6 @@ import type { AxisType, Op, OpParams } from '../spec/op.ts';
 import { type NewNode, partialFault, storedFault, tornFault } from './axis-faults.ts';
 import { type AxisMix, AxisTypes, type KnownAxisType, uniform, unset } from './axis-types.ts';
 import type { Node } from './node.ts';
-import { opFacts } from './op-facts.ts';
 
 /**
  * How the result of an op lies on the axes of the mesh, if its inputs have types. Null if nothing is known.
@@ -47,7 +46,7 @@ function partialOn(node: NewNode, mix: AxisMix, axis: string): AxisType {
 
 /** Whether the op of each rank's term is a term of the op of the sum. */
 function keepsSums(node: NewNode, axis: string): boolean {
-  const { linearIn } = opFacts[node.op];
+  const { linearIn } = node;
   if (!isLinear(node.op, node.params, node.dtype)) return false;
   const groups = linearIn === 'all' ? [[...node.inputs.keys()]] : linearIn;
   return groups.some((group) =>
@@ -58,7 +57,7 @@ function keepsSums(node: NewNode, axis: string): boolean {
 }
 
 /**
- * Whether an op is linear, with these parameters, in the inputs that `opFacts` says. An op that rounds to integers is
+ * Whether an op is linear, with these parameters, in the inputs that its entry says. An op that rounds to integers is
  * not, nor is a pad with non-zeros.
  */
 export function isLinear(op: Op, params: OpParams[Op], dtype: DType): boolean {

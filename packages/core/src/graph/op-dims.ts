@@ -263,47 +263,56 @@ function attentionGradient(output: 'q' | 'k' | 'v') {
   };
 }
 
-/** An op that takes no distributed tensors, or that redistribution makes itself. */
-const refused = null;
+/** The ops whose dims follow a rule of their own. */
+type OwnDimsOp =
+  | 'random'
+  | 'sum'
+  | 'max'
+  | 'argMax'
+  | 'argSort'
+  | 'cumsum'
+  | 'reshape'
+  | 'permute'
+  | 'expand'
+  | 'slice'
+  | 'pad'
+  | 'concat'
+  | 'matmul'
+  | 'conv2d'
+  | 'conv2dInput'
+  | 'conv2dWeight'
+  | 'gather'
+  | 'scatterAdd'
+  | 'scatter'
+  | 'indexSelect'
+  | 'indexAdd'
+  | 'groupedMatmul'
+  | 'groupedMatmulWeight'
+  | 'attention'
+  | 'attentionLogSumExp'
+  | 'attentionQueryGrad'
+  | 'attentionKeyGrad'
+  | 'attentionValueGrad';
 
-/** How a layout goes through each op. Null: the op takes no distributed tensors. */
-export const opDims: { readonly [K in Op]: Rule<K> | null } = {
-  input: refused,
-  distributed: refused,
-  constant: refused,
-  iota: refused,
+/**
+ * The rules that ops have in common. Elementwise: all inputs have the dims of the result. Rowwise: the same, and the
+ * last dim is needed whole. Normalized: inputs are tensors like the first one, or vectors along its last dim. None: the
+ * op takes no distributed tensors, or redistribution makes it itself.
+ */
+type SharedDims = 'elementwise' | 'rowwise' | 'normalized' | 'none';
+
+/** What an entry says of the dims of its op: which of the rules it has in common with others, or that it has its own. */
+export type DimsOf<K extends Op> = K extends OwnDimsOp ? 'own' : SharedDims;
+
+const shared: Readonly<Record<SharedDims, Rule<Op> | null>> = {
+  elementwise,
+  rowwise,
+  normalized,
+  none: null,
+};
+
+const own: { readonly [K in OwnDimsOp]: Rule<K> } = {
   random: (_, shapes, output) => wholeInputs(shapes, output),
-
-  neg: elementwise,
-  abs: elementwise,
-  sign: elementwise,
-  exp: elementwise,
-  log: elementwise,
-  sqrt: elementwise,
-  sin: elementwise,
-  cos: elementwise,
-  atan: elementwise,
-  tanh: elementwise,
-  erf: elementwise,
-  floor: elementwise,
-  ceil: elementwise,
-  logicalNot: elementwise,
-  cast: elementwise,
-
-  add: elementwise,
-  sub: elementwise,
-  mul: elementwise,
-  div: elementwise,
-  pow: elementwise,
-  maximum: elementwise,
-  minimum: elementwise,
-  fmod: elementwise,
-  equal: elementwise,
-  less: elementwise,
-  lessEqual: elementwise,
-  logicalAnd: elementwise,
-  logicalOr: elementwise,
-  where: elementwise,
 
   sum: ({ dims }, shapes) => reduced(dims, shapeAt(shapes, 0), true),
   max: ({ dims }, shapes) => reduced(dims, shapeAt(shapes, 0), false),
@@ -381,22 +390,6 @@ export const opDims: { readonly [K in Op]: Rule<K> | null } = {
     return { inputs: [from, [rows], from.with(dim, rows)], output: from, whole: ['rows', 'index'] };
   },
 
-  sigmoid: elementwise,
-  relu: elementwise,
-  silu: elementwise,
-  softplus: elementwise,
-  gelu: elementwise,
-  geluGrad: elementwise,
-  softmax: rowwise,
-  softmaxGrad: rowwise,
-  logSoftmax: rowwise,
-  logSoftmaxGrad: rowwise,
-  layerNorm: normalized,
-  layerNormInputGrad: normalized,
-  layerNormWeightGrad: normalized,
-  rmsNorm: normalized,
-  rmsNormInputGrad: normalized,
-  rmsNormWeightGrad: normalized,
   groupedMatmul: ({ transposeB }, [x = [], weight = []]) => {
     const [rows, inner] = [dimOf('rows', sizeAt(x, 0)), dimOf('k', sizeAt(x, 1))];
     const columns = dimOf('n', sizeAt(weight, transposeB ? 1 : 2));
@@ -426,28 +419,14 @@ export const opDims: { readonly [K in Op]: Rule<K> | null } = {
   attentionQueryGrad: attentionGradient('q'),
   attentionKeyGrad: attentionGradient('k'),
   attentionValueGrad: attentionGradient('v'),
-
-  allReduce: refused,
-  allGather: refused,
-  reduceScatter: refused,
-  allToAll: refused,
-  allToAllRows: refused,
-  broadcast: refused,
-  reduce: refused,
-  sendRecv: refused,
-  localChunk: refused,
-  reinterpret: refused,
-
-  pageOut: refused,
-  pageIn: refused,
-  refresh: refused,
-
-  detach: elementwise,
-  ownGradient: refused,
-  takeRows: refused,
-  fillRows: refused,
-  assign: refused,
 };
+
+/** How a layout goes through an op. Null: the op takes no distributed tensors. */
+export function dimRuleOf<K extends Op>(op: K, dims: SharedDims | 'own'): Rule<K> | null {
+  if (dims !== 'own') return shared[dims];
+  const rules: { readonly [P in Op]?: Rule<P> } = own;
+  return rules[op] ?? null;
+}
 
 /** Every rank needs the whole inputs, and has the whole result. */
 function wholeInputs(shapes: readonly Shape[], output: Shape): OpDims {

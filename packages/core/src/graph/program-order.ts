@@ -1,11 +1,15 @@
 import { currentScope, rankState, within } from '../ambient.ts';
 import type { Node } from './node.ts';
-import { opFacts } from './op-facts.ts';
 import type { CollectiveOrder, ForwardPass } from './collective-order.ts';
 
 /** Whether a node sends data to other ranks. */
-export function communicates({ op, params }: Node): boolean {
-  return opFacts[op].communicates && 'size' in params && params.size > 1;
+export function communicates(node: Node): boolean {
+  return isTravelling(node) && 'size' in node.params && node.params.size > 1;
+}
+
+/** Whether a node is of an op that sends data, unless its axis has one rank. Other collectives only change a type. */
+export function isTravelling({ op, params }: Node): boolean {
+  return 'size' in params && op !== 'reinterpret' && op !== 'localChunk';
 }
 
 /** Gives a collective its place in the order of the program, which is behind all that were made before. */

@@ -1,7 +1,7 @@
-import { add, mul, scale } from '../graph/build/elementwise.ts';
-import { constantLike } from '../graph/build/leaf.ts';
-import { matmul } from '../graph/build/contract.ts';
-import { permute } from '../graph/build/movement.ts';
+import { add, mul, scale } from '../graph/ops/elementwise.ts';
+import { constantLike } from '../graph/ops/leaf.ts';
+import { matmul } from '../graph/ops/contract.ts';
+import { permute } from '../graph/ops/movement.ts';
 import { shapeFault } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
 import { formatShape } from '../base/shape.ts';

@@ -1,7 +1,7 @@
-import { add, sub } from '../graph/build/elementwise.ts';
-import { matmul } from '../graph/build/contract.ts';
-import { concat, permute, sliceDim } from '../graph/build/movement.ts';
-import { constantLike } from '../graph/build/leaf.ts';
+import { add, sub } from '../graph/ops/elementwise.ts';
+import { matmul } from '../graph/ops/contract.ts';
+import { concat, permute, sliceDim } from '../graph/ops/movement.ts';
+import { constantLike } from '../graph/ops/leaf.ts';
 import type { Node } from '../graph/node.ts';
 import { triangle } from '../tensor/arrange/triangle.ts';
 import { requireNoMore } from '../tensor/check-calls.ts';

@@ -1,5 +1,5 @@
-import { neg } from '../graph/build/elementwise.ts';
-import { matmul } from '../graph/build/contract.ts';
+import { neg } from '../graph/ops/elementwise.ts';
+import { matmul } from '../graph/ops/contract.ts';
 import { shapeFault } from '../graph/infer-checks.ts';
 import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';

@@ -1,6 +1,6 @@
-import { add, mul, neg, sub } from '../graph/build/elementwise.ts';
-import { matmul } from '../graph/build/contract.ts';
-import { expandTo, permute, reshape } from '../graph/build/movement.ts';
+import { add, mul, neg, sub } from '../graph/ops/elementwise.ts';
+import { matmul } from '../graph/ops/contract.ts';
+import { expandTo, permute, reshape } from '../graph/ops/movement.ts';
 import type { Node } from '../graph/node.ts';
 import { requireNoMore } from '../tensor/check-calls.ts';
 import type { Tensor } from '../tensor/tensor.ts';

@@ -1,8 +1,8 @@
 import { RecomputeRegion } from '../autograd/recompute.ts';
-import { pageIn, pageOut } from '../graph/build/transfer.ts';
+import { pageIn, pageOut } from '../graph/ops/transfer.ts';
 import { newestNodeId, noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
-import { opFacts } from '../graph/op-facts.ts';
+import { ops } from '../graph/ops/ops.ts';
 import type { PageStore } from '../paging/page.ts';
 import { currentSession } from '../rank.ts';
 import { ConfigError } from '../spec/errors.ts';
@@ -64,11 +64,11 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
  * Keeps values that are expensive to compute again, such as products and received messages, and recomputes the rest.
  */
 export const keepProducts: CheckpointPolicy = ({ op }) =>
-  opFacts[op].isExpensive ? 'keep' : 'recompute';
+  ops[op].isExpensive ? 'keep' : 'recompute';
 
 /** Keeps the same values as keepProducts, but outside the device until backward. */
 export const offloadProducts: CheckpointPolicy = ({ op }) =>
-  opFacts[op].isExpensive ? 'offload' : 'recompute';
+  ops[op].isExpensive ? 'offload' : 'recompute';
 
 function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefined): void {
   if (pages === undefined) {

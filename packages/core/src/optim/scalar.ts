@@ -1,4 +1,4 @@
-import { expandTo } from '../graph/build/movement.ts';
+import { expandTo } from '../graph/ops/movement.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { fromData } from '../tensor/create.ts';
 import { Tensor } from '../tensor/tensor.ts';

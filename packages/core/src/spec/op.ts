@@ -195,7 +195,7 @@ export interface PrimitiveParams {
 }
 
 /**
- * Composite ops. Each has a decomposition into primitives (graph/decompose/decompose.ts). A backend that lists one in
+ * Composite ops. Each has a decomposition into primitives (graph/ops/ops.ts). A backend that lists one in
  * `limits.native` gets it whole. Other backends get the decomposition.
  */
 export interface CompositeParams {
@@ -206,6 +206,8 @@ export interface CompositeParams {
   silu: None;
   /** log(1 + exp(x)), exact at both ends. */
   softplus: None;
+  /** log(x / (1 - x)). With eps, x is limited to [eps, 1 - eps] first. */
+  logit: { readonly eps: number | null };
   /** Computed exactly (erf) or by the tanh approximation. */
   gelu: { readonly approximate: 'none' | 'tanh' };
   /** Shape: x N, dy N -> N. */

@@ -1,12 +1,12 @@
-import { constantLike } from '../graph/build/leaf.ts';
+import { constantLike } from '../graph/ops/leaf.ts';
 import { noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
-import { opFacts } from '../graph/op-facts.ts';
+import { ops } from '../graph/ops/ops.ts';
 import { elementCount } from '../base/shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { TensorHandle } from './handle.ts';
 import { endRecomputation, recomputing } from '../autograd/recompute.ts';
-import { gradientsOfNode } from '../autograd/rules.ts';
+import { gradientsOfNode } from '../autograd/gradients-of-node.ts';
 import { walkBackward } from '../autograd/walk.ts';
 
 /**
@@ -33,7 +33,7 @@ export function activationBytes(loss: TensorHandle): number {
   let bytes = 0;
   const seen = new Set<Node>(gradients);
   for (const node of seen) {
-    const { memory } = opFacts[node.op];
+    const { memory } = ops[node.op];
     if (node.id >= firstId) {
       for (const input of node.inputs) seen.add(input);
     } else if (memory === 'input') {

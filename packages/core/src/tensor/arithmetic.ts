@@ -17,11 +17,12 @@ import {
   sub,
   truncate,
   where as select,
-} from '../graph/build/elementwise.ts';
-import { constant, constantLike } from '../graph/build/leaf.ts';
-import { expandTo } from '../graph/build/movement.ts';
-import { createNode, noGrad } from '../graph/create-node.ts';
-import { none, type Node } from '../graph/node.ts';
+} from '../graph/ops/elementwise.ts';
+import { constant, constantLike } from '../graph/ops/leaf.ts';
+import { expandTo } from '../graph/ops/movement.ts';
+import { detach } from '../graph/ops/graph-ops.ts';
+import { noGrad } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { article } from '../graph/infer-checks.ts';
 import { broadcastShapes } from '../base/shape.ts';
 import type { DType } from '../spec/dtype.ts';
@@ -206,7 +207,7 @@ function operand(op: string, x: NodeOrNumber, dtype: DType, like: Node | null): 
 }
 
 function detached(x: Node): Node {
-  return x.requiresGrad ? noGrad(() => createNode('detach', none, [x])) : x;
+  return x.requiresGrad ? detach(x) : x;
 }
 
 function noBools(op: string, todo: string): DTypeError {

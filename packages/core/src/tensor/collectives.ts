@@ -1,6 +1,6 @@
 import { axisFault, describe } from '../graph/axis-faults.ts';
 import { unset } from '../graph/axis-types.ts';
-import * as build from '../graph/build/collective.ts';
+import * as build from '../graph/ops/collective.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
 import { normalizeDim } from '../base/shape.ts';

@@ -1,7 +1,7 @@
 import { kindOf } from '../base/dtype-kind.ts';
 import { requireDTypeName } from '../dtype-name.ts';
-import { cast, equal, offset, scale } from '../graph/build/elementwise.ts';
-import { iota } from '../graph/build/leaf.ts';
+import { cast, equal, offset, scale } from '../graph/ops/elementwise.ts';
+import { iota } from '../graph/ops/leaf.ts';
 import { composed, withoutValues } from '../realize/pending/small-values.ts';
 import { formatShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';

@@ -1,6 +1,6 @@
 import { requireSizes } from '../graph/infer-checks.ts';
-import { constant } from '../graph/build/leaf.ts';
-import { concat as concatNodes } from '../graph/build/movement.ts';
+import { constant } from '../graph/ops/leaf.ts';
+import { concat as concatNodes } from '../graph/ops/movement.ts';
 import { inputNode } from '../graph/create-node.ts';
 import { rankState } from '../ambient.ts';
 import { requireDTypeName } from '../dtype-name.ts';

@@ -1,5 +1,6 @@
-import { cast } from '../graph/build/elementwise.ts';
-import { createNode, noGrad } from '../graph/create-node.ts';
+import { cast } from '../graph/ops/elementwise.ts';
+import { fillRows } from '../graph/ops/graph-ops.ts';
+import { noGrad } from '../graph/create-node.ts';
 import type { Node, RowCount } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
 import { fromBytes, type HostData } from './host-data.ts';
@@ -11,7 +12,7 @@ import { fromBytes, type HostData } from './host-data.ts';
 export async function dataOfRows(node: Node, { count, max }: RowCount): Promise<HostData> {
   const filled = noGrad(() => {
     const rows = node.dtype === 'bool' ? cast(node, 'i32') : node;
-    return cast(createNode('fillRows', { rows: max }, [rows]), node.dtype);
+    return cast(fillRows(rows, max), node.dtype);
   });
   const session = currentSession();
   await session.realize([filled, count]);

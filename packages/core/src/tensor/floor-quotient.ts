@@ -9,8 +9,8 @@ import {
   sign,
   sub,
   where,
-} from '../graph/build/elementwise.ts';
-import { constantLike } from '../graph/build/leaf.ts';
+} from '../graph/ops/elementwise.ts';
+import { constantLike } from '../graph/ops/leaf.ts';
 import type { Node } from '../graph/node.ts';
 
 /**

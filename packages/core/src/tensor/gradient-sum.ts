@@ -1,7 +1,7 @@
 import { addParts } from '../autograd/sum-parts.ts';
-import { pageIn, pageOut } from '../graph/build/transfer.ts';
-import { createNode, noGrad } from '../graph/create-node.ts';
-import { none, type Node } from '../graph/node.ts';
+import { pageIn, pageOut } from '../graph/ops/transfer.ts';
+import { detach } from '../graph/ops/graph-ops.ts';
+import type { Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
 import {
   addPending,
@@ -52,7 +52,7 @@ export class GradientSum {
     const replaced = this.#kept === null ? undefined : removePending(this.#kept);
     if (this.#kept !== null) this.#earlier.push(this.#kept);
     // The gradients of a and b in `a + b` may be the same node. Each sum needs a node of its own, as it frees it.
-    const own = node.hasOwner ? noGrad(() => createNode('detach', none, [node])) : node;
+    const own = node.hasOwner ? detach(node) : node;
     const kept = this.pages === null ? own : pageOut(own, this.pages);
     kept.hasOwner = true;
     if (taken !== undefined) this.#taken.set(kept, taken);

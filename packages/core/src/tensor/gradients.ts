@@ -1,10 +1,11 @@
 import { gradientsBy } from '../autograd/gradients.ts';
 import type { Seeded } from '../autograd/walk.ts';
-import { constantLike } from '../graph/build/leaf.ts';
-import { mul } from '../graph/build/elementwise.ts';
-import { allDims, sum } from '../graph/build/reduce.ts';
-import { createNode, noGrad } from '../graph/create-node.ts';
-import { type DistributedValue, localOf, none, type Node } from '../graph/node.ts';
+import { constantLike } from '../graph/ops/leaf.ts';
+import { mul } from '../graph/ops/elementwise.ts';
+import { allDims, sum } from '../graph/ops/movement.ts';
+import { detach } from '../graph/ops/graph-ops.ts';
+import { noGrad } from '../graph/create-node.ts';
+import { type DistributedValue, localOf, type Node } from '../graph/node.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
 import { elementCount, formatShape, sameShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';
@@ -150,7 +151,7 @@ function variableOf(node: Node): Node {
       { shape: node.shape },
     );
   }
-  const variable = noGrad(() => createNode('detach', none, [node]));
+  const variable = detach(node);
   variable.requiresGrad = true;
   return variable;
 }

@@ -1,5 +1,5 @@
-import { gather } from '../graph/build/index-ops.ts';
-import { iota } from '../graph/build/leaf.ts';
+import { gather } from '../graph/ops/index-ops.ts';
+import { iota } from '../graph/ops/leaf.ts';
 import { CallSite } from '../graph/call-site.ts';
 import { requireIndexDType } from '../graph/infer-indices.ts';
 import { Tensor } from './tensor.ts';

@@ -1,8 +1,7 @@
-import { matmul } from '../graph/build/contract.ts';
-import { mul } from '../graph/build/elementwise.ts';
-import { reshape, unsqueeze } from '../graph/build/movement.ts';
-import { lowered } from '../graph/build/precision.ts';
-import { sum } from '../graph/build/reduce.ts';
+import { matmul } from '../graph/ops/contract.ts';
+import { mul } from '../graph/ops/elementwise.ts';
+import { reshape, unsqueeze, sum } from '../graph/ops/movement.ts';
+import { lowered } from '../graph/ops/precision.ts';
 import { shapeFault } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
 import { sameShape } from '../base/shape.ts';

@@ -1,5 +1,6 @@
-import { createNode, isGradEnabled, noGrad } from '../graph/create-node.ts';
-import { type Node, none, type OwnGradient } from '../graph/node.ts';
+import { ownGradient } from '../graph/ops/graph-ops.ts';
+import { isGradEnabled, noGrad } from '../graph/create-node.ts';
+import type { Node, OwnGradient } from '../graph/node.ts';
 
 /**
  * Computes `value`, and gives it its own gradient. This is for computations that are not differentiable op by op, or
@@ -12,7 +13,7 @@ export function withOwnGradient(
   gradient: OwnGradient,
 ): Node {
   if (!isGradEnabled() || !inputs.some(({ requiresGrad }) => requiresGrad)) return value();
-  const node = createNode('ownGradient', none, [noGrad(value), ...inputs]);
+  const node = ownGradient(noGrad(value), inputs);
   if (node.distributed === null) node.ownGradient = gradient;
   else node.distributed.useOwnGradient(gradient, inputs);
   return node;

@@ -1,8 +1,8 @@
 import { computeDType, kindOf } from '../base/dtype-kind.ts';
-import { cast, logicalNot } from '../graph/build/elementwise.ts';
-import { reshape } from '../graph/build/movement.ts';
-import { widened } from '../graph/build/precision.ts';
-import * as reduce from '../graph/build/reduce.ts';
+import { cast, logicalNot } from '../graph/ops/elementwise.ts';
+import * as movement from '../graph/ops/movement.ts';
+import { widened } from '../graph/ops/precision.ts';
+import * as reduce from '../graph/ops/reduce.ts';
 import { floats, requireDType } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
 import { checkOptions } from '../base/check-options.ts';
@@ -33,7 +33,7 @@ const varianceRules: OptionRules<VarianceOptions> = { ...reduceRules, correction
 
 /** Integers below 64 bits and bools are added in i32 (PyTorch: int64). The sum wraps around. */
 export function sum(x: Node, dims: Dims, options?: ReduceOptions): Node {
-  return reduced('sum', counted(x), dims, reduce.sum, options);
+  return reduced('sum', counted(x), dims, movement.sum, options);
 }
 
 export function mean(x: Node, dims: Dims, options?: ReduceOptions): Node {
@@ -71,25 +71,25 @@ export function argMax(
 ): Node {
   if (options !== undefined) checkOptions(op, options, reduceRules);
   if (dim === undefined) {
-    const place = reduce.argMax(reshape(x, [elementCount(x.shape)]), 0);
-    return options?.keepDim === true ? reduce.keepDims(place, x.shape, reduce.allDims(x)) : place;
+    const place = reduce.argMax(movement.reshape(x, [elementCount(x.shape)]), 0);
+    return options?.keepDim === true ? reduce.keepDims(place, x.shape, movement.allDims(x)) : place;
   }
   const d = oneDim(op, x, dim);
-  if (d === undefined) return reduce.argMax(reshape(x, [1]), 0);
+  if (d === undefined) return reduce.argMax(movement.reshape(x, [1]), 0);
   const result = reduce.argMax(x, d);
   return options?.keepDim === true ? reduce.keepDims(result, x.shape, [d]) : result;
 }
 
 /** Whether any element is not 0. The result is false if there are no elements. */
 export function any(x: Node, dims: Dims, options?: ReduceOptions): Node {
-  const found = reduced('any', cast(cast(x, 'bool'), 'i32'), dims, reduce.sum, options);
+  const found = reduced('any', cast(cast(x, 'bool'), 'i32'), dims, movement.sum, options);
   return cast(found, 'bool');
 }
 
 /** Whether no element is 0. The result is true if there are no elements. */
 export function all(x: Node, dims: Dims, options?: ReduceOptions): Node {
   const failed = cast(logicalNot(cast(x, 'bool')), 'i32');
-  return logicalNot(cast(reduced('all', failed, dims, reduce.sum, options), 'bool'));
+  return logicalNot(cast(reduced('all', failed, dims, movement.sum, options), 'bool'));
 }
 
 /** Running sums. Integers and bools are added in i32, as in `sum`. */
@@ -102,7 +102,7 @@ export function cumsum(x: Node, dim: number): Node {
 /** Applies an op that works along the last dim along any dim. Shape: N -> N. */
 export function alongDim(op: string, x: Node, dim = -1, build: (x: Node) => Node): Node {
   const d = oneDim(op, x, dim);
-  if (d === undefined) return reshape(build(reshape(x, [1])), []);
+  if (d === undefined) return movement.reshape(build(movement.reshape(x, [1])), []);
   return reduce.alongLast(x, d, build);
 }
 
@@ -121,7 +121,7 @@ export function oneDim(op: string, x: Node, dim: unknown): number | undefined {
  */
 export function dimsOf(op: string, x: Node, dims: Dims): number[] {
   const ndim = x.shape.length;
-  if (dims === undefined) return reduce.allDims(x);
+  if (dims === undefined) return movement.allDims(x);
   const list = typeof dims === 'number' ? [dims] : dims;
   if (!Array.isArray(list)) throw noDim(op, x, list);
   if (ndim === 0) {

@@ -1,4 +1,4 @@
-import { allToAllRows } from '../graph/build/collective.ts';
+import { allToAllRows } from '../graph/ops/collective.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
 import { formatShape } from '../base/shape.ts';

@@ -1,4 +1,4 @@
-import { scale } from '../graph/build/elementwise.ts';
+import { scale } from '../graph/ops/elementwise.ts';
 import { Tensor } from './tensor.ts';
 import { withOwnGradient } from './own-gradient.ts';
 

@@ -1,10 +1,10 @@
 import { computeDType, kindOf } from '../../base/dtype-kind.ts';
 import { type DType, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import { autocastDType } from '../../graph/autocast.ts';
-import { cast } from '../../graph/build/elementwise.ts';
-import { createNode } from '../../graph/create-node.ts';
-import { softmaxGrad } from '../../graph/build/normalize.ts';
-import { attentionScores, weighted, weightsOf } from '../../graph/decompose/decompose-attention.ts';
+import { cast } from '../../graph/ops/elementwise.ts';
+import { attention } from '../../graph/ops/attention.ts';
+import { softmaxGrad } from '../../graph/ops/normalize.ts';
+import { attentionScores, weighted, weightsOf } from '../../graph/ops/attention-parts.ts';
 import type { Node } from '../../graph/node.ts';
 import { broadcastsTo, formatShape, sizeAt } from '../../base/shape.ts';
 import type { AttentionParams } from '../../spec/op.ts';
@@ -82,7 +82,7 @@ export function scaledDotProductAttention(
     };
     const limits = [mask, ranges].filter((limit) => limit !== undefined);
     // The op checks its inputs, also where dropout takes its place.
-    const whole = createNode('attention', params, [...operands, ...limits]);
+    const whole = attention(params, [...operands, ...limits]);
     const { dropout: dropped = 0 } = options;
     return dropped > 0
       ? withDropout(params, operands, { mask, ranges }, dropped)

@@ -1,4 +1,4 @@
-import { conv2dInput } from '../../graph/build/contract.ts';
+import { conv2dInput } from '../../graph/ops/contract.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/pending/small-values.ts';
 import { formatShape } from '../../base/shape.ts';

@@ -1,4 +1,4 @@
-import { conv2d as convolve, conv2dSums } from '../../graph/build/contract.ts';
+import { conv2d as convolve, conv2dSums } from '../../graph/ops/contract.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';

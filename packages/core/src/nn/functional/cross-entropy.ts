@@ -1,5 +1,5 @@
 import { computeDType, kindOf } from '../../base/dtype-kind.ts';
-import { gather } from '../../graph/build/index-ops.ts';
+import { gather } from '../../graph/ops/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { composed } from '../../realize/pending/small-values.ts';

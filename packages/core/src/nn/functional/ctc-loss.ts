@@ -1,4 +1,4 @@
-import { gather } from '../../graph/build/index-ops.ts';
+import { gather } from '../../graph/ops/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { composed } from '../../realize/pending/small-values.ts';

@@ -1,4 +1,4 @@
-import { random } from '../../graph/build/leaf.ts';
+import { random } from '../../graph/ops/leaf.ts';
 import { nextKey } from '../../random/keys.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';

@@ -1,4 +1,4 @@
-import { indexSelect } from '../../graph/build/index-ops.ts';
+import { indexSelect } from '../../graph/ops/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { checkOptions } from '../../base/check-options.ts';

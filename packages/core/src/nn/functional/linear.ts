@@ -1,5 +1,5 @@
 import { elementCount, sizeAt } from '../../base/shape.ts';
-import { matmul, matmulSums } from '../../graph/build/contract.ts';
+import { matmul, matmulSums } from '../../graph/ops/contract.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from './require-shape.ts';
 import { composed } from '../../realize/pending/small-values.ts';

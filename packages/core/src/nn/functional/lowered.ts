@@ -1,4 +1,4 @@
-import { lowered as loweredNode } from '../../graph/build/precision.ts';
+import { lowered as loweredNode } from '../../graph/ops/precision.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 
 /** The operand of a product: inside autocast it is converted to the dtype of autocast. Shape: N -> N. */

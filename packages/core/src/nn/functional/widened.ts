@@ -1,4 +1,4 @@
-import { widened as widenedNode } from '../../graph/build/precision.ts';
+import { widened as widenedNode } from '../../graph/ops/precision.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 
 /** The operand of a loss: inside autocast, 16-bit values are converted to f32. Shape: N -> N. */

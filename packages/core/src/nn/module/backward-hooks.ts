@@ -1,6 +1,6 @@
 import { synchronously } from '../../ambient.ts';
 import { isGradEnabled } from '../../graph/create-node.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
 import { withoutValues } from '../../realize/pending/small-values.ts';
 import { formatShape, sameShape } from '../../base/shape.ts';
 import { ShapeError } from '../../spec/errors.ts';

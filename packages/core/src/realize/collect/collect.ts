@@ -1,7 +1,8 @@
 import type { Unissued } from '../../graph/collective-order.ts';
 import { newWalk } from '../../graph/create-node.ts';
 import type { Node } from '../../graph/node.ts';
-import { isTransferOp, opFacts } from '../../graph/op-facts.ts';
+import { isTransferOp } from '../../graph/ops/ops.ts';
+import { isTravelling } from '../../graph/program-order.ts';
 import { isOneMessage } from './one-message.ts';
 import { checkNotUpdated, isUpdatedFor, targetOf } from '../../graph/updated-leaves.ts';
 import { formatShape } from '../../base/shape.ts';
@@ -224,7 +225,7 @@ function isNear(node: Node, walk: number, isStep: boolean): boolean {
       continue;
     }
     if (own.size > MAX_OWN_OPS || each.op === 'assign' || isTransferOp(each.op)) return false;
-    if (opFacts[each.op].communicates) return false;
+    if (isTravelling(each)) return false;
     for (const input of each.inputs) {
       if (input.value === null) own.add(input);
       else if (!isReadable(each, input)) return false;

@@ -1,5 +1,6 @@
-import { maximum } from '../../graph/build/elementwise.ts';
-import { createNode, noGrad } from '../../graph/create-node.ts';
+import { maximum } from '../../graph/ops/elementwise.ts';
+import { createNodeOf } from '../../graph/ops/ops.ts';
+import { noGrad } from '../../graph/create-node.ts';
 import { isOp, type HostValue, type Node } from '../../graph/node.ts';
 import { adoptStorage, freeNode } from '../../graph/ownership.ts';
 import type { Storage } from '../../graph/storage.ts';
@@ -125,7 +126,7 @@ function sameExpression(node: Node): Node {
   const { op, params, inputs, axisTypes } = node;
   // A value that is already there is copied by the maximum of itself, because x + 0 would lose the sign of a zero.
   if (node.value !== null) return maximum(node, node);
-  return createNode(op, params, inputs, axisTypes);
+  return createNodeOf(op, params, inputs, axisTypes);
 }
 
 /** The nodes with contents that the new values are computed from. */

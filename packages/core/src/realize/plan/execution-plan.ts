@@ -1,6 +1,6 @@
 import type { Backend, Executable, Instruction, Program } from '../../spec/backend.ts';
 import type { Node } from '../../graph/node.ts';
-import { opFacts } from '../../graph/op-facts.ts';
+import { ops } from '../../graph/ops/ops.ts';
 import type { Subgraph } from '../collect/collect.ts';
 import { type ComputeLimits, expand } from '../values/expand.ts';
 import { mapMemory, type MemoryMap } from '../segments/memory-map.ts';
@@ -158,7 +158,7 @@ function placeUpdates(
     const arrivesAlone = isCollective(result) ? values.length === 1 : result.op === 'refresh';
     if (!arrivesAlone) return false;
     // A collective may write where it reads only if it works in place.
-    return opFacts[result.op].worksInPlace || !sources.of(value).includes(target);
+    return ops[result.op].worksInPlace || !sources.of(value).includes(target);
   };
   for (const update of graph.updates) {
     const { target, value } = update;

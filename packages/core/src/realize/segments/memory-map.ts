@@ -1,4 +1,4 @@
-import { opFacts } from '../../graph/op-facts.ts';
+import { ops } from '../../graph/ops/ops.ts';
 import { elementCount } from '../../base/shape.ts';
 import { dtypes } from '../../spec/dtype.ts';
 import { align, type Living, packScratch, type Space } from './pack-scratch.ts';
@@ -211,7 +211,7 @@ function overwrittenInputs(
       const value = graph.values[id];
       const [input] = value?.inputs ?? [];
       if (value === undefined || input === undefined || arriving.has(id)) continue;
-      if (!opFacts[value.op].worksInPlace) continue;
+      if (!ops[value.op].worksInPlace) continue;
       const producer = graph.values[input];
       const isComputed = producer !== undefined && isCompute(producer);
       const lastRead = lives.to(input);

@@ -1,9 +1,9 @@
 import { computeDType } from '../../base/dtype-kind.ts';
-import { cast } from '../../graph/build/elementwise.ts';
+import { cast } from '../../graph/ops/elementwise.ts';
 import { placeOf } from '../../graph/call-site.ts';
 import { article } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
-import { opFacts } from '../../graph/op-facts.ts';
+import { ops } from '../../graph/ops/ops.ts';
 import { formatShape } from '../../base/shape.ts';
 import type { DType } from '../../spec/dtype.ts';
 import { DTypeError } from '../../spec/errors.ts';
@@ -19,7 +19,7 @@ export function computeWide(
   computed: ReadonlySet<DType>,
   apply: (inputs: readonly Node[]) => Node,
 ): Node {
-  if (opFacts[node.op].dtypes === 'any') return apply(inputs);
+  if (ops[node.op].dtypes === 'any') return apply(inputs);
   const wide = inputs.map((input) => cast(input, computeDType(input.dtype)));
   for (const { dtype, shape } of wide) {
     if (computed.has(dtype)) continue;

@@ -1,9 +1,8 @@
-import { allGather, allToAll, reduceScatter } from '../../graph/build/collective.ts';
-import { permute, reshape, sliceDim } from '../../graph/build/movement.ts';
+import { allGather, allToAll, reduceScatter } from '../../graph/ops/collective.ts';
+import { permute, reshape, sliceDim } from '../../graph/ops/movement.ts';
 import { withoutAutocast } from '../../graph/autocast.ts';
-import { atCallSite, createNode, inputNode, noGrad, setEra } from '../../graph/create-node.ts';
-import { decompose } from '../../graph/decompose/decompose.ts';
-import { isCompositeOp, opFacts } from '../../graph/op-facts.ts';
+import { atCallSite, inputNode, noGrad, setEra } from '../../graph/create-node.ts';
+import { createNodeOf, decompose, isCompositeOp, ops } from '../../graph/ops/ops.ts';
 import { targetOf } from '../../graph/updated-leaves.ts';
 import { isOp, type Node } from '../../graph/node.ts';
 import { communicates, withCollectiveOrder } from '../../graph/program-order.ts';
@@ -12,8 +11,8 @@ import type { BackendLimits } from '../../spec/backend.ts';
 import { type DType, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import type { CompositeOp } from '../../spec/op.ts';
 import type { Subgraph } from '../collect/collect.ts';
-import { indexAdd, indexSelect } from '../../graph/build/index-ops.ts';
-import { constant, iota } from '../../graph/build/leaf.ts';
+import { indexAdd, indexSelect } from '../../graph/ops/index-ops.ts';
+import { constant, iota } from '../../graph/ops/leaf.ts';
 import { rowCountsOf } from './row-symbols.ts';
 import { computeWide } from './compute-wide.ts';
 import { hasSizes, withSizes } from '../signature/op-sizes.ts';
@@ -151,7 +150,7 @@ function placeholder(shape: Shape, dtype: DType): Node {
 
 /** Copies the contents of a leaf to a value of the run, which an update of the leaf does not change. */
 function copy(leaf: Node): Node {
-  return createNode('reshape', { shape: leaf.shape }, [leaf]);
+  return createNodeOf('reshape', { shape: leaf.shape }, [leaf]);
 }
 
 function placeholderOf({ shape, dtype }: Node): Node {
@@ -185,7 +184,7 @@ function rewrite(node: Node, inputs: readonly Node[], limits: ComputeLimits): No
     return only(inputs);
   }
   if (isOp(node, 'pageIn') && only(inputs).op !== 'pageOut') return only(inputs);
-  if (isAlone(node) && opFacts[node.op].isIdentityForOneRank) return only(inputs);
+  if (isAlone(node) && ops[node.op].isIdentityForOneRank) return only(inputs);
   if (isOp(node, 'localChunk')) return chunkAlong(only(inputs), node.params);
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
   if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);
@@ -200,7 +199,7 @@ function compute(node: Node, inputs: readonly Node[], limits: ComputeLimits): No
     const parts = decompose(node.op, paramsOf(node, node.op), inputs);
     return expandParts(parts, inputs, limits);
   }
-  return createNode(node.op, node.params, inputs);
+  return createNodeOf(node.op, node.params, inputs);
 }
 
 /** If x is a 16-bit value that was cast to f32, and `dtype` is the dtype that it had, the value before that cast. */

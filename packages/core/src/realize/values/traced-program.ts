@@ -1,6 +1,6 @@
 import { placeOf } from '../../graph/call-site.ts';
 import type { Node } from '../../graph/node.ts';
-import { opFacts } from '../../graph/op-facts.ts';
+import { ops } from '../../graph/ops/ops.ts';
 import type { Instruction, Program } from '../../spec/backend.ts';
 import type { ValueType } from '../../spec/dtype.ts';
 import { ConfigError, LayoutError } from '../../spec/errors.ts';
@@ -48,8 +48,8 @@ function requireTraceable(subgraph: Subgraph): void {
         { op },
       );
     }
-    const isOfOneRank = 'size' in params && params.size === 1 && opFacts[op].isIdentityForOneRank;
-    const { by } = opFacts[op];
+    const isOfOneRank = 'size' in params && params.size === 1 && ops[op].isIdentityForOneRank;
+    const { by } = ops[op];
     if ((by !== 'group' && by !== 'store') || op === 'reinterpret' || isOfOneRank) continue;
     throw new LayoutError(
       {

@@ -1,6 +1,6 @@
 import { newWalk } from '../../graph/create-node.ts';
 import type { Node } from '../../graph/node.ts';
-import { isCollectiveOp, isTransferOp } from '../../graph/op-facts.ts';
+import { isCollectiveOp, isTransferOp } from '../../graph/ops/ops.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../../spec/op.ts';
 import type { Expanded } from './expand.ts';

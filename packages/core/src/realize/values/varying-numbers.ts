@@ -1,5 +1,5 @@
-import { cast } from '../../graph/build/elementwise.ts';
-import { expandTo } from '../../graph/build/movement.ts';
+import { cast } from '../../graph/ops/elementwise.ts';
+import { expandTo } from '../../graph/ops/movement.ts';
 import { inputNode } from '../../graph/create-node.ts';
 import { isOp, type Node } from '../../graph/node.ts';
 import type { DType } from '../../spec/dtype.ts';

@@ -1,8 +1,8 @@
 import { requireIntegers } from '../../base/check-options.ts';
-import { concat, expandTo, reshape, sliceDim } from '../../graph/build/movement.ts';
-import { indexSelect } from '../../graph/build/index-ops.ts';
-import { iota } from '../../graph/build/leaf.ts';
-import { offset, neg } from '../../graph/build/elementwise.ts';
+import { concat, expandTo, reshape, sliceDim } from '../../graph/ops/movement.ts';
+import { indexSelect } from '../../graph/ops/index-ops.ts';
+import { iota } from '../../graph/ops/leaf.ts';
+import { offset, neg } from '../../graph/ops/elementwise.ts';
 import type { Node } from '../../graph/node.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';

@@ -1,7 +1,7 @@
 import { requireIntegers } from '../../base/check-options.ts';
-import { lessEqual, offset, where } from '../../graph/build/elementwise.ts';
-import { constantLike, iota } from '../../graph/build/leaf.ts';
-import { expandTo } from '../../graph/build/movement.ts';
+import { lessEqual, offset, where } from '../../graph/ops/elementwise.ts';
+import { constantLike, iota } from '../../graph/ops/leaf.ts';
+import { expandTo } from '../../graph/ops/movement.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 

@@ -1,6 +1,6 @@
-import { add, scale } from '../../graph/build/elementwise.ts';
-import { indexSelect } from '../../graph/build/index-ops.ts';
-import { permute, reshape, sliceDim } from '../../graph/build/movement.ts';
+import { add, scale } from '../../graph/ops/elementwise.ts';
+import { indexSelect } from '../../graph/ops/index-ops.ts';
+import { permute, reshape, sliceDim } from '../../graph/ops/movement.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import type { Node } from '../../graph/node.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';

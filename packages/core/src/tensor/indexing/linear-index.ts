@@ -6,9 +6,9 @@ import {
   offset,
   scale,
   where,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
-import { expandTo, reshape } from '../../graph/build/movement.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
+import { expandTo, reshape } from '../../graph/ops/movement.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import type { Node } from '../../graph/node.ts';
 import { broadcastShapes, elementCount, sizeAt } from '../../base/shape.ts';

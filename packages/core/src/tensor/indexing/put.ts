@@ -1,7 +1,7 @@
-import { gather, indexAdd, scatter } from '../../graph/build/index-ops.ts';
-import { constant } from '../../graph/build/leaf.ts';
-import { expandTo, reshape } from '../../graph/build/movement.ts';
-import { cast } from '../../graph/build/elementwise.ts';
+import { gather, indexAdd, scatter } from '../../graph/ops/index-ops.ts';
+import { constant } from '../../graph/ops/leaf.ts';
+import { expandTo, reshape } from '../../graph/ops/movement.ts';
+import { cast } from '../../graph/ops/elementwise.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { bools, requireDType, shapeFault } from '../../graph/infer-checks.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';

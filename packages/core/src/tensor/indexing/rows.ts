@@ -1,21 +1,11 @@
-import { cast, div, equal, logicalNot, mul, offset, sub } from '../../graph/build/elementwise.ts';
-import { gather, indexSelect, scatter, scatterAdd } from '../../graph/build/index-ops.ts';
-import { constant, constantLike } from '../../graph/build/leaf.ts';
-import { concat, expandTo, reshape, sliceDim } from '../../graph/build/movement.ts';
-import { argSort, cumsum, sum } from '../../graph/build/reduce.ts';
-import { createNode } from '../../graph/create-node.ts';
-import { none, type Node } from '../../graph/node.ts';
+import { cast, div, equal, logicalNot, mul, offset, sub } from '../../graph/ops/elementwise.ts';
+import { gather, indexSelect, scatter, scatterAdd } from '../../graph/ops/index-ops.ts';
+import { constant, constantLike } from '../../graph/ops/leaf.ts';
+import { concat, expandTo, reshape, sliceDim, sum } from '../../graph/ops/movement.ts';
+import { argSort, cumsum } from '../../graph/ops/reduce.ts';
+import { takeRows } from '../../graph/ops/graph-ops.ts';
+import type { Node } from '../../graph/node.ts';
 import { broadcastShapes, elementCount } from '../../base/shape.ts';
-
-/** Takes the first `count` rows. Shape: x [N, ..], count i32 [] -> [count, ..]. */
-export function takeRows(x: Node, count: Node): Node {
-  return createNode('takeRows', none, [x, count]);
-}
-
-/** Adds rows of zeros behind the rows that the run counts. Shape: x [count, ..] -> [rows, ..]. */
-export function fillRows(x: Node, rows: number): Node {
-  return createNode('fillRows', { rows }, [x]);
-}
 
 /**
  * torch.nonzero: the places of elements that are not 0, in order. Each row of the i32 result has the indices of one

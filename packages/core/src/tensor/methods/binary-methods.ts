@@ -4,7 +4,7 @@ import { TensorHandle } from '../handle.ts';
 import { addcdiv, addcmul, lerp } from '../pointwise/interpolation.ts';
 import { fmod, remainder } from '../pointwise/remainder.ts';
 import { atan2 } from '../pointwise/trigonometric.ts';
-import { logicalNot } from '../../graph/build/elementwise.ts';
+import { logicalNot } from '../../graph/ops/elementwise.ts';
 import type { Node } from '../../graph/node.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';

@@ -1,5 +1,5 @@
-import { groupedMatmul } from '../../graph/build/grouped.ts';
-import { gather, indexAdd, indexSelect, oneHot, scatterAdd } from '../../graph/build/index-ops.ts';
+import { groupedMatmul } from '../../graph/ops/grouped.ts';
+import { gather, indexAdd, indexSelect, oneHot, scatterAdd } from '../../graph/ops/index-ops.ts';
 import { normalizeDim } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
@@ -8,14 +8,8 @@ import { operandOf, requireList, requireTensors } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { at, type Index } from '../indexing/at.ts';
 import { indexPut, type IndexPutOptions, maskedFill, put, takeAlongDim } from '../indexing/put.ts';
-import {
-  fillRows,
-  maskedSelect,
-  nonzero,
-  takeRows,
-  unique,
-  uniqueWithCounts,
-} from '../indexing/rows.ts';
+import { fillRows, takeRows } from '../../graph/ops/graph-ops.ts';
+import { maskedSelect, nonzero, unique, uniqueWithCounts } from '../indexing/rows.ts';
 import { dot, multiply, outer } from '../multiply.ts';
 import { MovementMethods } from './movement-methods.ts';
 

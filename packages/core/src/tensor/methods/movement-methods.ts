@@ -1,5 +1,5 @@
 import { requireIntegers } from '../../base/check-options.ts';
-import { expandTo, pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
+import { expandTo, pad, permute, reshape, sliceDim } from '../../graph/ops/movement.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../../base/shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';

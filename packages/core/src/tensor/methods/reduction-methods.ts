@@ -1,4 +1,4 @@
-import { layerNorm, logSoftmax, rmsNorm, softmax } from '../../graph/build/normalize.ts';
+import { layerNorm, logSoftmax, rmsNorm, softmax } from '../../graph/ops/normalize.ts';
 import { requireTensors } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { binCount, histogram, type HistogramOptions } from '../reduce/count.ts';

@@ -1,9 +1,10 @@
-import { requireIntegers } from '../../base/check-options.ts';
+import { requireIntegers, unfit } from '../../base/check-options.ts';
 import { kindOf } from '../../base/dtype-kind.ts';
+import type { OptionRule } from '../../base/option-rules.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
-import * as elementwise from '../../graph/build/elementwise.ts';
-import { createNode, noGrad } from '../../graph/create-node.ts';
-import { none } from '../../graph/node.ts';
+import * as activations from '../../graph/ops/activations.ts';
+import * as elementwise from '../../graph/ops/elementwise.ts';
+import { detach } from '../../graph/ops/graph-ops.ts';
 import type { DType } from '../../spec/dtype.ts';
 import { asFloat, clamp, inverseSqrt } from '../arithmetic.ts';
 import { requireApproximation, requireBound } from '../check-arguments.ts';
@@ -14,6 +15,11 @@ import { round, trunc } from '../pointwise/rounding.ts';
 import * as tests from '../pointwise/tests.ts';
 import { acos, asin, atan, cosh, reciprocal, sinh, tan } from '../pointwise/trigonometric.ts';
 import { BinaryMethods } from './binary-methods.ts';
+
+const halfOrLess: OptionRule<number> = {
+  fits: (value): value is number => typeof value === 'number' && value >= 0 && value <= 0.5,
+  expected: 'a number from 0 to 0.5',
+};
 
 /** Methods that give each element another value. Shape: N -> N. */
 export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods<T> {
@@ -132,16 +138,24 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   }
   /** 1 / (1 + exp(-x)). Integers become f32. Shape: N -> N. */
   sigmoid(): T {
-    return this.tensorOf(elementwise.sigmoid(asFloat(this.node)));
+    return this.tensorOf(activations.sigmoid(asFloat(this.node)));
   }
   /** x above 0, else 0. The gradient at 0 is 0. Shape: N -> N. */
   relu(): T {
     if (kindOf(this.dtype) === 'int') return this.maximum(0);
-    return this.tensorOf(elementwise.relu(this.node));
+    return this.tensorOf(activations.relu(this.node));
   }
   /** log(1 + exp(x)). Shape: N -> N. */
   softplus(): T {
-    return this.tensorOf(elementwise.softplus(this.node));
+    return this.tensorOf(activations.softplus(this.node));
+  }
+  /**
+   * log(x / (1 - x)), the inverse of sigmoid. With eps, x is limited to [eps, 1 - eps] first, and its gradient is 0
+   * outside. Without, the result and the gradient are NaN outside of [0, 1]. Integers become f32. Shape: N -> N.
+   */
+  logit(eps?: number): T {
+    if (eps !== undefined && !halfOrLess.fits(eps)) throw unfit('logit', 'eps', eps, halfOrLess);
+    return this.tensorOf(activations.logit(asFloat(this.node), eps ?? null));
   }
   /** x for x above 0, else negativeSlope * x. Shape: N -> N. */
   leakyRelu(negativeSlope?: number): T {
@@ -165,11 +179,11 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
    */
   gelu(approximate: 'none' | 'tanh' = 'none'): T {
     requireApproximation('gelu', approximate);
-    return this.tensorOf(elementwise.gelu(this.node, approximate));
+    return this.tensorOf(activations.gelu(this.node, approximate));
   }
   /** x * sigmoid(x). Shape: N -> N. */
   silu(): T {
-    return this.tensorOf(elementwise.silu(this.node));
+    return this.tensorOf(activations.silu(this.node));
   }
   /** Whether elements are NaN. Shape: N -> N, of bools. */
   isNaN(): T {
@@ -205,6 +219,6 @@ export abstract class UnaryMethods<T extends TensorHandle> extends BinaryMethods
   }
   /** Returns a tensor with the same values that no gradient flows through. Shape: N -> N. */
   detach(): T {
-    return this.tensorOf(noGrad(() => createNode('detach', none, [this.node])));
+    return this.tensorOf(detach(this.node));
   }
 }

@@ -8,13 +8,12 @@ import {
   mul,
   offset,
   scale,
-  sigmoid,
-  softplus,
   sub,
   tanh,
   where,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
+} from '../../graph/ops/elementwise.ts';
+import { sigmoid, softplus } from '../../graph/ops/activations.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { withSlope } from '../own-gradient.ts';

@@ -11,8 +11,8 @@ import {
   scale,
   sub,
   where,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
 import type { Node } from '../../graph/node.ts';
 import { withSlope } from '../own-gradient.ts';
 import { inFloat } from './in-float.ts';

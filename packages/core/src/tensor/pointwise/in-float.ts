@@ -1,5 +1,5 @@
 import { computeDType } from '../../base/dtype-kind.ts';
-import { cast } from '../../graph/build/elementwise.ts';
+import { cast } from '../../graph/ops/elementwise.ts';
 import type { Node } from '../../graph/node.ts';
 import { asFloat } from '../arithmetic.ts';
 

@@ -1,6 +1,6 @@
-import { abs, less, mul, sub } from '../../graph/build/elementwise.ts';
-import { constant, constantLike } from '../../graph/build/leaf.ts';
-import { expandTo } from '../../graph/build/movement.ts';
+import { abs, less, mul, sub } from '../../graph/ops/elementwise.ts';
+import { constant, constantLike } from '../../graph/ops/leaf.ts';
+import { expandTo } from '../../graph/ops/movement.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { broadcastShapes } from '../../base/shape.ts';

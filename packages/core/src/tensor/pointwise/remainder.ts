@@ -10,8 +10,8 @@ import {
   neg,
   sub,
   where,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
 import type { Node } from '../../graph/node.ts';
 import { floorQuotient } from '../floor-quotient.ts';
 import { inSteps, type NodeOrNumber } from '../arithmetic.ts';

@@ -1,5 +1,6 @@
 import { kindOf } from '../../base/dtype-kind.ts';
 import {
+  div,
   equal,
   floor,
   less,
@@ -12,8 +13,8 @@ import {
   truncate,
   where,
   withNumber,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { withSlope } from '../own-gradient.ts';
@@ -40,8 +41,8 @@ export function round(x: Node, decimals: number): Node {
   const value = (wide: Node): Node => {
     if (decimals === 0) return roundHalfToEven(wide);
     return decimals > 0
-      ? withNumber('div', roundHalfToEven(scale(wide, unit)), unit)
-      : scale(roundHalfToEven(withNumber('div', wide, unit)), unit);
+      ? withNumber(div, roundHalfToEven(scale(wide, unit)), unit)
+      : scale(roundHalfToEven(withNumber(div, wide, unit)), unit);
   };
   return inFloat(x, (wide) => withSlope(wide, value, flat));
 }

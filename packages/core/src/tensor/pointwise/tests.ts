@@ -1,6 +1,6 @@
 import { kindOf } from '../../base/dtype-kind.ts';
-import { abs, equal, less, logicalNot } from '../../graph/build/elementwise.ts';
-import { constant, constantLike } from '../../graph/build/leaf.ts';
+import { abs, equal, less, logicalNot } from '../../graph/ops/elementwise.ts';
+import { constant, constantLike } from '../../graph/ops/leaf.ts';
 import type { Node } from '../../graph/node.ts';
 
 // These functions classify numbers. Integers and bools are always finite. Shape: N -> bool N.

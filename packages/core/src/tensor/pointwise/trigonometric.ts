@@ -18,8 +18,8 @@ import {
   square,
   sub,
   where,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
 import type { Node } from '../../graph/node.ts';
 import { inSteps, type NodeOrNumber } from '../arithmetic.ts';
 import { withOwnGradient, withSlope } from '../own-gradient.ts';

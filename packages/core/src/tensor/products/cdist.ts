@@ -1,5 +1,5 @@
-import { unsqueeze } from '../../graph/build/movement.ts';
-import { widened } from '../../graph/build/precision.ts';
+import { unsqueeze } from '../../graph/ops/movement.ts';
+import { widened } from '../../graph/ops/precision.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';

@@ -1,10 +1,9 @@
-import { matmul } from '../../graph/build/contract.ts';
-import { indexSelect } from '../../graph/build/index-ops.ts';
-import { iota } from '../../graph/build/leaf.ts';
-import { scale } from '../../graph/build/elementwise.ts';
-import { expandTo, permute, reshape } from '../../graph/build/movement.ts';
-import { lowered } from '../../graph/build/precision.ts';
-import { sum } from '../../graph/build/reduce.ts';
+import { matmul } from '../../graph/ops/contract.ts';
+import { indexSelect } from '../../graph/ops/index-ops.ts';
+import { iota } from '../../graph/ops/leaf.ts';
+import { scale } from '../../graph/ops/elementwise.ts';
+import { expandTo, permute, reshape, sum } from '../../graph/ops/movement.ts';
+import { lowered } from '../../graph/ops/precision.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { elementCount, sizeAt } from '../../base/shape.ts';

@@ -14,11 +14,11 @@ import {
   scale,
   sub,
   where,
-} from '../../graph/build/elementwise.ts';
-import { indexAdd, indexSelect } from '../../graph/build/index-ops.ts';
-import { constant, constantLike, iota } from '../../graph/build/leaf.ts';
-import { expandTo, reshape } from '../../graph/build/movement.ts';
-import { max, min } from '../../graph/build/reduce.ts';
+} from '../../graph/ops/elementwise.ts';
+import { indexAdd, indexSelect } from '../../graph/ops/index-ops.ts';
+import { constant, constantLike, iota } from '../../graph/ops/leaf.ts';
+import { expandTo, reshape } from '../../graph/ops/movement.ts';
+import { max, min } from '../../graph/ops/reduce.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { noGrad } from '../../graph/create-node.ts';
 import { floats, requireDType, shapeFault } from '../../graph/infer-checks.ts';

@@ -14,11 +14,11 @@ import {
   sub,
   where,
   withNumber,
-} from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
-import { expandReduced } from '../../graph/build/movement.ts';
-import { widened } from '../../graph/build/precision.ts';
-import { keepDims, max, min, sum } from '../../graph/build/reduce.ts';
+} from '../../graph/ops/elementwise.ts';
+import { constantLike } from '../../graph/ops/leaf.ts';
+import { expandReduced, sum } from '../../graph/ops/movement.ts';
+import { widened } from '../../graph/ops/precision.ts';
+import { keepDims, max, min } from '../../graph/ops/reduce.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { checkOptions } from '../../base/check-options.ts';
@@ -104,7 +104,7 @@ function normOf(x: Node, dims: readonly number[], p: number): Node {
   const value = (): Node =>
     p === 2
       ? sqrt(sum(square(x), dims))
-      : withNumber('pow', sum(withNumber('pow', abs(x), p), dims), 1 / p);
+      : withNumber(pow, sum(withNumber(pow, abs(x), p), dims), 1 / p);
   return withOwnGradient([x], value, (gradient, [at = x], y) => {
     const [all, norms] = [spread(gradient, at, dims), spread(y, at, dims)];
     if (p === 2) return [whereNotZero(norms, mul(at, div(all, norms)))];

@@ -1,8 +1,8 @@
-import { cast, equal, logicalNot, where } from '../../graph/build/elementwise.ts';
-import { gather } from '../../graph/build/index-ops.ts';
-import { constant, constantLike } from '../../graph/build/leaf.ts';
-import { reshape, sliceDim } from '../../graph/build/movement.ts';
-import * as reduce from '../../graph/build/reduce.ts';
+import { cast, equal, logicalNot, where } from '../../graph/ops/elementwise.ts';
+import { gather } from '../../graph/ops/index-ops.ts';
+import { constant, constantLike } from '../../graph/ops/leaf.ts';
+import { reshape, sliceDim, sum } from '../../graph/ops/movement.ts';
+import * as reduce from '../../graph/ops/reduce.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
 import { sizeAt } from '../../base/shape.ts';
@@ -84,7 +84,7 @@ export function median(x: Node, dim: number, options: ReduceOptions = {}): Nodes
   if (size === 0) throw nothing('median', x, dim);
   const order = placesInOrder(x, d, false);
   const numbers = cast(equal(x, x), 'i32');
-  const count = reduce.keepDims(reduce.sum(numbers, [d]), x.shape, [d]);
+  const count = reduce.keepDims(sum(numbers, [d]), x.shape, [d]);
   // NaN come last in the order, so the first NaN stands right behind all numbers.
   const hasNaN = logicalNot(equal(count, constantLike(count, size)));
   const middle = where(hasNaN, count, constantLike(count, Math.floor((size - 1) / 2)));

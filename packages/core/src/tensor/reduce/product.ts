@@ -1,7 +1,7 @@
-import { mul, offset } from '../../graph/build/elementwise.ts';
-import { pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
-import { widened } from '../../graph/build/precision.ts';
-import { allDims, keepDims, sum } from '../../graph/build/reduce.ts';
+import { mul, offset } from '../../graph/ops/elementwise.ts';
+import { pad, permute, reshape, sliceDim, allDims, sum } from '../../graph/ops/movement.ts';
+import { widened } from '../../graph/ops/precision.ts';
+import { keepDims } from '../../graph/ops/reduce.ts';
 import type { Node } from '../../graph/node.ts';
 import { elementCount, sizeAt } from '../../base/shape.ts';
 import { checkOptions } from '../../base/check-options.ts';

@@ -1,8 +1,8 @@
 import { ConfigError } from '@shardwise/core/spec';
-import type { Backend, CompositeOp, PrimitiveOp } from '@shardwise/core/spec';
+import type { Backend, PrimitiveOp } from '@shardwise/core/spec';
 import { adjointTests } from './adjoint-tests.ts';
 import { equal } from '../../suite/assertions.ts';
-import { compositeCases } from './cases/composite.ts';
+import { composites } from './cases/composite.ts';
 import { contractCases } from './cases/contract.ts';
 import { elementwiseCases } from './cases/elementwise.ts';
 import { indexingCases } from './cases/indexing.ts';
@@ -62,8 +62,10 @@ export function listTests<B extends Backend>(options: ListOptions<B> = {}): List
   const { bytesInUse, skip = [] } = options;
   const leaks = bytesInUse ? [flatMemoryTest(bytesInUse)] : [];
   const tests: ListedTest<B>[] = [
-    ...listCases(primitiveCases, primitiveTest),
-    ...listCases(compositeCases, compositeTest),
+    ...Object.entries(primitiveCases).flatMap((row) => listCases(row, primitiveTest)),
+    ...Object.entries(composites).flatMap(([op, { cases }]) =>
+      listCases([op, cases], compositeTest),
+    ),
     ...listed('adjoint', adjointTests),
     ...listed('stored dtypes', storedDTypeTests),
     ...listed('products of 16 bits', halfProductTests()),
@@ -95,13 +97,11 @@ function listed<B extends Backend>(
   return tests.map((entry) => ({ ...entry, group }));
 }
 
-function listCases<K extends PrimitiveOp | CompositeOp, B extends Backend>(
-  cases: OpCases<K>,
+function listCases<B extends Backend>(
+  [op, casesOf]: readonly [op: string, casesOf: () => readonly OpCase[]],
   toTest: (opCase: OpCase) => ContractTest<B>,
 ): ListedTest<B>[] {
-  return Object.entries<() => readonly OpCase[]>(cases).flatMap(([op, casesOf]) =>
-    listed(op, casesOf().map(toTest)),
-  );
+  return listed(op, casesOf().map(toTest));
 }
 
 function primitiveTest(opCase: OpCase): ContractTest {

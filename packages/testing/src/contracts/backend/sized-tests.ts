@@ -5,7 +5,7 @@ import type { NdArray } from '../../interpreter/nd-array.ts';
 import { type ContractTest, reasonNotNative } from './contract-test.ts';
 import { compileSized, evaluate, pick, reasonNotSized, run } from './device.ts';
 import { i32, integers, uniform } from './host-value.ts';
-import { compositeCases } from './cases/composite.ts';
+import { composites } from './cases/composite.ts';
 import type { OpCase } from './op-case.ts';
 import type { Operation } from './program-builder.ts';
 import { programOf } from './run-case.ts';
@@ -54,7 +54,7 @@ const plain = { stride: [1, 1], padding: [1, 1], dilation: [1, 1], groups: 1 } a
 const loose = { tolerance: { rtol: 1e-4, atol: 1e-5 } };
 
 function isComposite(op: string): boolean {
-  return op in compositeCases;
+  return op in composites;
 }
 
 /** Makes an index for each row, in range for `size` rows. */

@@ -1,4 +1,10 @@
-import { BackendError, type ComputeOp, type DType, type ValueType } from '@shardwise/core/spec';
+import {
+  BackendError,
+  type ComputeOp,
+  type DType,
+  type PrimitiveOp,
+  type ValueType,
+} from '@shardwise/core/spec';
 import type { CpuInstruction, InstructionMap } from '../../../program/instruction.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import { convolution } from './convolution.ts';
@@ -11,31 +17,8 @@ import { reduce } from './reduce.ts';
 import { rows } from './rows.ts';
 import type { Lowerings } from './lowering.ts';
 
-/** The ops that sessions of the engine compute. Kernels and products of ours compute the others. */
-type OnnxOp = Exclude<
-  ComputeOp,
-  | IndexingOp
-  | 'random'
-  | 'silu'
-  | 'geluGrad'
-  | 'softmaxGrad'
-  | 'logSoftmaxGrad'
-  | 'layerNormInputGrad'
-  | 'layerNormWeightGrad'
-  | 'rmsNorm'
-  | 'rmsNormInputGrad'
-  | 'rmsNormWeightGrad'
-  | 'groupedMatmul'
-  | 'groupedMatmulWeight'
-  | 'attention'
-  | 'attentionLogSumExp'
-  | 'attentionQueryGrad'
-  | 'attentionKeyGrad'
-  | 'attentionValueGrad'
->;
-
-/** The nodes that compute each op. An op without an entry does not compile. */
-const lowerings: Lowerings<OnnxOp> = {
+/** The nodes of the ops that sessions of the engine compute. Kernels and products of ours compute the others. */
+const lowerings = {
   ...leaves,
   ...elementwise,
   ...reduce,
@@ -43,7 +26,9 @@ const lowerings: Lowerings<OnnxOp> = {
   ...matmul,
   ...convolution,
   ...rows,
-};
+} satisfies Lowerings<Exclude<PrimitiveOp, IndexingOp | 'random'>>;
+
+type OnnxOp = keyof typeof lowerings;
 
 /** The ops of models for other runtimes. */
 type StandardOp = OnnxOp | IndexingOp;

@@ -5,7 +5,8 @@ import { attentionCases } from './attention.ts';
 import { groupedCases } from './grouped.ts';
 import { f32, uniform } from '../host-value.ts';
 import { label } from '../op-case.ts';
-import type { OpCase, OpCases } from '../op-case.ts';
+import type { OpCase } from '../op-case.ts';
+import { indices, type OpExample, varied } from '../op-example.ts';
 import type { Operation } from '../program-builder.ts';
 
 /** Allows for f32 arithmetic in the order of the decomposition, on values near 1. */
@@ -18,113 +19,240 @@ const inf = Infinity;
 
 type Row = readonly number[];
 
-/**
- * Cases of the composites. Their formulas are computed in f64 and do not use the decompositions into
- * primitives.
- */
-export const compositeCases: OpCases<CompositeOp> = {
-  ...attentionCases,
-  ...groupedCases,
-  sigmoid: () => [
-    ...elementwise({ op: 'sigmoid', params: {} }, sigmoid),
-    values('sigmoid', [0, inf, -inf, 100, -100, NaN], [0.5, 1, 0, 1, 0, NaN]),
-  ],
-  relu: () => [
-    ...elementwise({ op: 'relu', params: {} }, (x) => Math.max(x, 0)),
-    values('relu', [0, -0, inf, -inf, -3, 3], [0, 0, inf, 0, 0, 3]),
-  ],
-  silu: () => [
-    ...elementwise({ op: 'silu', params: {} }, (x) => x * sigmoid(x)),
-    values('silu', [0, inf, -100, NaN], [0, inf, 0, NaN]),
-  ],
-  softplus: () => [
-    ...elementwise({ op: 'softplus', params: {} }, (x) => Math.log1p(Math.exp(x))),
-    values('softplus', [inf, -inf, 100, NaN], [inf, 0, 100, NaN]),
-    {
-      title: 'keeps the digits of small results',
-      operation: { op: 'softplus', params: {} },
-      inputs: [f32([4], [-4, -10, -20, -40])],
-      expected: f32(
-        [4],
-        [-4, -10, -20, -40].map((x) => Math.log1p(Math.exp(x))),
+const matrix = varied([2, 3]);
+const wide = varied([2, 3], [-3, 3]);
+const cube = varied([2, 3, 4]);
+const table = varied([2, 4]);
+const vector = varied([4]);
+/** The numbers of rows of each group, of 5 rows. The last row belongs to no group. */
+const counts = indices([3], [1, 0, 3]);
+const attending = { causal: false, hasKeyRanges: false, scale: 0.7, rounding: 'none' } as const;
+const [queries, keys, attended, owed] = [
+  varied([1, 2, 2, 2]),
+  varied([1, 1, 3, 2]),
+  varied([1, 1, 3, 1]),
+  varied([1, 2, 2, 1]),
+];
+/** Numbers that these ops can also compute from the other inputs. */
+const perQuery = { ...varied([1, 2, 2]), given: [0, 0, 0, 0] };
+const operands = [queries, keys, attended, owed, perQuery, perQuery];
+const ofGradient = [{ params: { ...attending, causal: true }, inputs: operands }] as const;
+
+/** What the contract knows about a composite. */
+export interface CompositeContract<K extends CompositeOp> {
+  readonly examples: readonly [OpExample<K>, ...OpExample<K>[]];
+  /**
+   * What the op computes. The formulas are computed in f64 and do not use the decomposition. They are made when they are
+   * asked for, because this takes most of a second, and every rank of a test loads this package.
+   */
+  readonly cases: () => readonly OpCase[];
+}
+
+/** Examples and cases of every composite. */
+export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } = {
+  sigmoid: {
+    examples: [{ params: {}, inputs: [matrix] }],
+    cases: () => [
+      ...elementwise({ op: 'sigmoid', params: {} }, sigmoid),
+      values({ op: 'sigmoid', params: {} }, [0, inf, -inf, 100, -100, NaN], [0.5, 1, 0, 1, 0, NaN]),
+    ],
+  },
+  relu: {
+    examples: [{ params: {}, inputs: [varied([2, 3], [-1.02, 1])] }],
+    cases: () => [
+      ...elementwise({ op: 'relu', params: {} }, (x) => Math.max(x, 0)),
+      values({ op: 'relu', params: {} }, [0, -0, inf, -inf, -3, 3], [0, 0, inf, 0, 0, 3]),
+    ],
+  },
+  silu: {
+    examples: [{ params: {}, inputs: [wide] }],
+    cases: () => [
+      ...elementwise({ op: 'silu', params: {} }, (x) => x * sigmoid(x)),
+      values({ op: 'silu', params: {} }, [0, inf, -100, NaN], [0, inf, 0, NaN]),
+    ],
+  },
+  softplus: {
+    examples: [{ params: {}, inputs: [wide] }],
+    cases: () => [
+      ...elementwise({ op: 'softplus', params: {} }, (x) => Math.log1p(Math.exp(x))),
+      values({ op: 'softplus', params: {} }, [inf, -inf, 100, NaN], [inf, 0, 100, NaN]),
+      {
+        title: 'keeps the digits of small results',
+        operation: { op: 'softplus', params: {} },
+        inputs: [f32([4], [-4, -10, -20, -40])],
+        expected: f32(
+          [4],
+          [-4, -10, -20, -40].map((x) => Math.log1p(Math.exp(x))),
+        ),
+        tolerance: { rtol: 1e-5, atol: 0 },
+      },
+    ],
+  },
+  logit: {
+    examples: [
+      { params: { eps: null }, inputs: [varied([2, 3], [0.05, 0.95])] },
+      { params: { eps: 0.2 }, inputs: [varied([2, 3], [-0.5, 1.5])] },
+    ],
+    cases: () => [
+      ...elementwise({ op: 'logit', params: { eps: 0.01 } }, (x) => {
+        const inside = Math.min(Math.max(x, 0.01), 0.99);
+        return Math.log(inside / (1 - inside));
+      }),
+      values(
+        { op: 'logit', params: { eps: null } },
+        [0, 1, 0.5, -1, 2, NaN],
+        [-inf, inf, 0, NaN, NaN, NaN],
       ),
-      tolerance: { rtol: 1e-5, atol: 0 },
-    },
-  ],
-  gelu: () => [
-    ...elementwise({ op: 'gelu', params: { approximate: 'none' } }, (x) => x * normalCdf(x)),
-    ...elementwise({ op: 'gelu', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
-  ],
-  geluGrad: () => [
-    ...elementwiseGrad(
-      { op: 'geluGrad', params: { approximate: 'none' } },
-      (x) => x * normalCdf(x),
-    ),
-    ...elementwiseGrad({ op: 'geluGrad', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
-  ],
-  softmax: () => [
-    ...rows({ op: 'softmax', params: {} }, 1, ([x]) => softmax(x)),
-    rowValues('large values', 'softmax', [1000, 1000, -1000], [0.5, 0.5, 0]),
-    rowValues('masked values', 'softmax', [0, -inf, 0, -inf], [0.5, 0, 0.5, 0]),
-  ],
-  softmaxGrad: () =>
-    rows(
-      { op: 'softmaxGrad', params: {} },
-      2,
-      ([x, dy]) => {
-        const y = softmax(x);
-        return y.map((yi, i) => yi * (at(dy, i) - dot(y, dy)));
-      },
-      softmax,
-    ),
-  logSoftmax: () => [
-    ...rows({ op: 'logSoftmax', params: {} }, 1, ([x]) => logSoftmax(x)),
-    rowValues('large values', 'logSoftmax', [1000, 1000], [-Math.LN2, -Math.LN2]),
-    rowValues('masked values', 'logSoftmax', [0, -inf], [0, -inf]),
-  ],
-  logSoftmaxGrad: () =>
-    rows(
-      { op: 'logSoftmaxGrad', params: {} },
-      2,
-      ([x, dy]) => {
-        const total = dy.reduce((sum, d) => sum + d, 0);
-        return logSoftmax(x).map((yi, i) => at(dy, i) - Math.exp(yi) * total);
-      },
-      logSoftmax,
-    ),
-  layerNorm: () =>
-    weighted({ op: 'layerNorm', params: { eps: EPS } }, 'bias', (x, w, b) => {
-      const { normalized } = standardize(x);
-      return normalized.map((n, i) => n * at(w, i) + at(b, i));
-    }),
-  layerNormInputGrad: () =>
-    weighted({ op: 'layerNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
-      const { normalized, inverse } = standardize(x);
-      const g = dy.map((d, i) => d * at(w, i));
-      return g.map(
-        (gi, i) => inverse * (gi - mean(g) - at(normalized, i) * (dot(g, normalized) / g.length)),
-      );
-    }),
-  layerNormWeightGrad: () =>
-    weightGrads(
-      { op: 'layerNormWeightGrad', params: { eps: EPS } },
-      (x) => standardize(x).normalized,
-    ),
-  rmsNorm: () =>
-    weighted({ op: 'rmsNorm', params: { eps: EPS } }, 'none', (x, w) =>
-      normalizeRms(x).normalized.map((n, i) => n * at(w, i)),
-    ),
-  rmsNormInputGrad: () =>
-    weighted({ op: 'rmsNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
-      const { normalized, inverse } = normalizeRms(x);
-      const g = dy.map((d, i) => d * at(w, i));
-      return g.map((gi, i) => inverse * (gi - at(normalized, i) * (dot(g, normalized) / g.length)));
-    }),
-  rmsNormWeightGrad: () =>
-    weightGrads(
-      { op: 'rmsNormWeightGrad', params: { eps: EPS } },
-      (x) => normalizeRms(x).normalized,
-    ),
+      values({ op: 'logit', params: { eps: 0.5 } }, [0, 1, inf, -inf, NaN], [0, 0, 0, 0, NaN]),
+    ],
+  },
+  gelu: {
+    examples: [
+      { params: { approximate: 'none' }, inputs: [matrix] },
+      { params: { approximate: 'tanh' }, inputs: [matrix] },
+    ],
+    cases: () => [
+      ...elementwise({ op: 'gelu', params: { approximate: 'none' } }, (x) => x * normalCdf(x)),
+      ...elementwise({ op: 'gelu', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
+    ],
+  },
+  geluGrad: {
+    examples: [
+      { params: { approximate: 'none' }, inputs: [matrix, matrix] },
+      { params: { approximate: 'tanh' }, inputs: [matrix, matrix] },
+    ],
+    cases: () => [
+      ...elementwiseGrad(
+        { op: 'geluGrad', params: { approximate: 'none' } },
+        (x) => x * normalCdf(x),
+      ),
+      ...elementwiseGrad(
+        { op: 'geluGrad', params: { approximate: 'tanh' } },
+        (x) => x * tanhCdf(x),
+      ),
+    ],
+  },
+  softmax: {
+    examples: [{ params: {}, inputs: [matrix] }],
+    cases: () => [
+      ...rows({ op: 'softmax', params: {} }, 1, ([x]) => softmax(x)),
+      rowValues('large values', 'softmax', [1000, 1000, -1000], [0.5, 0.5, 0]),
+      rowValues('masked values', 'softmax', [0, -inf, 0, -inf], [0.5, 0, 0.5, 0]),
+    ],
+  },
+  softmaxGrad: {
+    examples: [{ params: {}, inputs: [matrix, matrix] }],
+    cases: () =>
+      rows(
+        { op: 'softmaxGrad', params: {} },
+        2,
+        ([x, dy]) => {
+          const y = softmax(x);
+          return y.map((yi, i) => yi * (at(dy, i) - dot(y, dy)));
+        },
+        softmax,
+      ),
+  },
+  logSoftmax: {
+    examples: [{ params: {}, inputs: [matrix] }],
+    cases: () => [
+      ...rows({ op: 'logSoftmax', params: {} }, 1, ([x]) => logSoftmax(x)),
+      rowValues('large values', 'logSoftmax', [1000, 1000], [-Math.LN2, -Math.LN2]),
+      rowValues('masked values', 'logSoftmax', [0, -inf], [0, -inf]),
+    ],
+  },
+  logSoftmaxGrad: {
+    examples: [{ params: {}, inputs: [matrix, matrix] }],
+    cases: () =>
+      rows(
+        { op: 'logSoftmaxGrad', params: {} },
+        2,
+        ([x, dy]) => {
+          const total = dy.reduce((sum, d) => sum + d, 0);
+          return logSoftmax(x).map((yi, i) => at(dy, i) - Math.exp(yi) * total);
+        },
+        logSoftmax,
+      ),
+  },
+  layerNorm: {
+    examples: [{ params: { eps: 1e-2 }, inputs: [cube, vector, vector] }],
+    cases: () =>
+      weighted({ op: 'layerNorm', params: { eps: EPS } }, 'bias', (x, w, b) => {
+        const { normalized } = standardize(x);
+        return normalized.map((n, i) => n * at(w, i) + at(b, i));
+      }),
+  },
+  layerNormInputGrad: {
+    examples: [{ params: { eps: 1e-2 }, inputs: [table, vector, table] }],
+    cases: () =>
+      weighted({ op: 'layerNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
+        const { normalized, inverse } = standardize(x);
+        const g = dy.map((d, i) => d * at(w, i));
+        return g.map(
+          (gi, i) => inverse * (gi - mean(g) - at(normalized, i) * (dot(g, normalized) / g.length)),
+        );
+      }),
+  },
+  layerNormWeightGrad: {
+    examples: [{ params: { eps: 1e-2 }, inputs: [table, table] }],
+    cases: () =>
+      weightGrads(
+        { op: 'layerNormWeightGrad', params: { eps: EPS } },
+        (x) => standardize(x).normalized,
+      ),
+  },
+  rmsNorm: {
+    examples: [{ params: { eps: 1e-2 }, inputs: [cube, vector] }],
+    cases: () =>
+      weighted({ op: 'rmsNorm', params: { eps: EPS } }, 'none', (x, w) =>
+        normalizeRms(x).normalized.map((n, i) => n * at(w, i)),
+      ),
+  },
+  rmsNormInputGrad: {
+    examples: [{ params: { eps: 1e-2 }, inputs: [table, vector, table] }],
+    cases: () =>
+      weighted({ op: 'rmsNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
+        const { normalized, inverse } = normalizeRms(x);
+        const g = dy.map((d, i) => d * at(w, i));
+        return g.map(
+          (gi, i) => inverse * (gi - at(normalized, i) * (dot(g, normalized) / g.length)),
+        );
+      }),
+  },
+  rmsNormWeightGrad: {
+    examples: [{ params: { eps: 1e-2 }, inputs: [table, table] }],
+    cases: () =>
+      weightGrads(
+        { op: 'rmsNormWeightGrad', params: { eps: EPS } },
+        (x) => normalizeRms(x).normalized,
+      ),
+  },
+  groupedMatmul: {
+    examples: [
+      { params: { transposeB: false }, inputs: [varied([5, 2]), varied([3, 2, 3]), counts] },
+      { params: { transposeB: true }, inputs: [varied([5, 2]), varied([3, 3, 2]), counts] },
+    ],
+    cases: groupedCases.groupedMatmul,
+  },
+  groupedMatmulWeight: {
+    examples: [{ params: {}, inputs: [varied([5, 2]), varied([5, 3]), counts] }],
+    cases: groupedCases.groupedMatmulWeight,
+  },
+  attention: {
+    examples: [
+      { params: attending, inputs: [queries, keys, attended] },
+      { params: { ...attending, causal: true }, inputs: [queries, keys, attended] },
+      { params: attending, inputs: [queries, keys, attended, varied([1, 2, 1, 3])] },
+    ],
+    cases: attentionCases.attention,
+  },
+  attentionLogSumExp: {
+    examples: [{ params: attending, inputs: [queries, keys] }],
+    cases: attentionCases.attentionLogSumExp,
+  },
+  attentionQueryGrad: { examples: ofGradient, cases: attentionCases.attentionQueryGrad },
+  attentionKeyGrad: { examples: ofGradient, cases: attentionCases.attentionKeyGrad },
+  attentionValueGrad: { examples: ofGradient, cases: attentionCases.attentionValueGrad },
 };
 
 function sigmoid(x: number): number {
@@ -214,11 +342,11 @@ function elementwiseGrad(operation: Operation, f: (x: number) => number): OpCase
   });
 }
 
-function values(op: 'sigmoid' | 'relu' | 'silu' | 'softplus', inputs: Row, outputs: Row): OpCase {
+function values(operation: Operation, inputs: Row, outputs: Row): OpCase {
   const shape = [inputs.length];
   return {
     title: 'zeros, infinities and large values',
-    operation: { op, params: {} },
+    operation,
     inputs: [f32(shape, inputs)],
     expected: f32(shape, outputs),
     tolerance: TOLERANCE,

@@ -3,7 +3,7 @@ import { computeDType } from '../../base/dtype-kind.ts';
 import { sizeAt } from '../../base/shape.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
 import type { AttentionParams } from '../../spec/op.ts';
-import { matmul } from '../build/contract.ts';
+import { matmul } from './contract.ts';
 import {
   add,
   cast,
@@ -16,11 +16,11 @@ import {
   scale,
   sub,
   where,
-} from '../build/elementwise.ts';
-import { constant, constantLike, iota } from '../build/leaf.ts';
-import { expandReduced, reshape, sliceDim } from '../build/movement.ts';
-import { softmax, softmaxGrad } from '../build/normalize.ts';
-import { max, sum, sumTo } from '../build/reduce.ts';
+} from './elementwise.ts';
+import { constant, constantLike, iota } from './leaf.ts';
+import { expandReduced, reshape, sliceDim, sum, sumTo } from './movement.ts';
+import { softmax, softmaxGrad } from './normalize.ts';
+import { max } from './reduce.ts';
 import type { Node } from '../node.ts';
 
 /** The operands of attention, in the dtype that is computed with. */

@@ -1,0 +1,91 @@
+import { computeDType } from '../../base/dtype-kind.ts';
+import type { AttentionParams } from '../../spec/op.ts';
+import { createNode } from '../create-node.ts';
+import { attentionGradShape, attentionLogSumExpShape, attentionShape } from '../infer-attention.ts';
+import type { Node } from '../node.ts';
+import { type CompositeEntries, composite } from '../op-entry.ts';
+import {
+  attentionKeyGradParts,
+  attentionLogSumExpParts,
+  attentionParts,
+  attentionQueryGradParts,
+  attentionValueGradParts,
+} from './attention-parts.ts';
+import { cast, mul } from './elementwise.ts';
+import { sum } from './movement.ts';
+
+/** Autocast does not change the inputs. The caller says how operands are rounded, and masks keep their precision. */
+const facts = { ...composite, isExpensive: true, dims: 'own' } as const;
+const gradientFacts = {
+  ...facts,
+  linearIn: [[3, 5]],
+  gradient: 'throughDecomposition',
+} as const;
+
+/** Attention, and the parts of its gradient. */
+export const attentionOps: CompositeEntries<
+  | 'attention'
+  | 'attentionLogSumExp'
+  | 'attentionQueryGrad'
+  | 'attentionKeyGrad'
+  | 'attentionValueGrad'
+> = {
+  attention: {
+    ...facts,
+    linearIn: [[2]],
+    infer: attentionShape,
+    decompose: (params, ...inputs) => attentionParts(params, inputs),
+    // The gradient of a mask is as large as the scores.
+    gradient: ({ params }, gy, y, q, k, v, ...masks) =>
+      masks.some(({ requiresGrad }) => requiresGrad)
+        ? null
+        : gradientsFromRows(params, gy, y, [q, k, v], masks),
+  },
+  attentionLogSumExp: {
+    ...facts,
+    infer: attentionLogSumExpShape,
+    decompose: (params, ...inputs) => attentionLogSumExpParts(params, inputs),
+    gradient: 'throughDecomposition',
+  },
+  attentionQueryGrad: {
+    ...gradientFacts,
+    infer: attentionGradShape(0),
+    decompose: (params, ...inputs) => attentionQueryGradParts(params, inputs),
+  },
+  attentionKeyGrad: {
+    ...gradientFacts,
+    infer: attentionGradShape(1),
+    decompose: (params, ...inputs) => attentionKeyGradParts(params, inputs),
+  },
+  attentionValueGrad: {
+    ...gradientFacts,
+    infer: attentionGradShape(2),
+    decompose: (params, ...inputs) => attentionValueGradParts(params, inputs),
+  },
+};
+
+/** The gradients of attention, which compute the weights again from the log-sum-exp of each query. */
+function gradientsFromRows(
+  params: AttentionParams,
+  gradient: Node,
+  output: Node,
+  operands: readonly [q: Node, k: Node, v: Node],
+  masks: readonly Node[],
+): readonly (Node | null)[] {
+  const [q, k] = operands;
+  const wide = (x: Node): Node => cast(x, computeDType(x.dtype));
+  const logSumExp = createNode(attentionOps, 'attentionLogSumExp', params, [q, k, ...masks]);
+  const delta = sum(mul(wide(gradient), wide(output)), [3]);
+  const inputs = [...operands, gradient, logSumExp, delta, ...masks];
+  return [
+    createNode(attentionOps, 'attentionQueryGrad', params, inputs),
+    createNode(attentionOps, 'attentionKeyGrad', params, inputs),
+    createNode(attentionOps, 'attentionValueGrad', params, inputs),
+    ...masks.map(() => null),
+  ];
+}
+
+/** The weights times v. The inputs are q, k and v, and then a mask and ranges of keys, if there are any. */
+export function attention(params: AttentionParams, inputs: readonly Node[]): Node {
+  return createNode(attentionOps, 'attention', params, inputs);
+}
