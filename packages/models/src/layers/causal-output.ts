@@ -1,4 +1,4 @@
-import { concat, ConfigError, full, Tensor } from '@shardwise/core/extend';
+import { concat, ConfigError, full, type Tensor } from '@shardwise/core/extend';
 import type { ForwardCall } from '../model/forward-call.ts';
 import type { LanguageModelHead } from './language-model-head.ts';
 import { isDocumentStart } from './positions.ts';
@@ -6,31 +6,29 @@ import { isDocumentStart } from './positions.ts';
 /**
  * Logits of the next token, or the mean cross-entropy if the call has labels. Labels of -100 are ignored, and so is the
  * first token of a document, which the last token of the one before it cannot know. With logitsToKeep K, only the last K
- * tokens get logits, or those at K places. Shape: hidden [B, T, C], labels i32 [B, T] -> [B, T or K, V], or [].
+ * tokens get logits. Shape: hidden [B, T, C], labels i32 [B, T] -> [B, T or K, V], or [].
  */
 export function causalOutput(hidden: Tensor, head: LanguageModelHead, call: ForwardCall): Tensor {
   const { labels, logitsToKeep } = call;
-  if (logitsToKeep !== undefined) return head.forward(keptTokens(hidden, logitsToKeep, labels));
+  if (logitsToKeep !== undefined) return head.forward(lastTokens(hidden, logitsToKeep, labels));
   return labels === undefined
     ? head.forward(hidden)
     : head.forward(hidden, nextLabels(labels, call));
 }
 
 /** Throws ConfigError for a number that is no number of tokens, and beside labels, whose loss needs all tokens. */
-function keptTokens(hidden: Tensor, kept: number | Tensor, labels: Tensor | undefined): Tensor {
+function lastTokens(hidden: Tensor, count: number, labels: Tensor | undefined): Tensor {
   const [, length = 0] = hidden.shape;
-  if (labels === undefined && kept instanceof Tensor) return hidden.indexSelect(1, kept);
-  if (labels === undefined && typeof kept === 'number' && Number.isInteger(kept) && kept > 0) {
-    return hidden.slice(1, Math.max(0, length - kept), length);
+  if (Number.isInteger(count) && count > 0 && labels === undefined) {
+    return hidden.slice(1, Math.max(0, length - count), length);
   }
-  const asked = typeof kept === 'number' ? `the last ${kept} tokens` : 'some tokens';
   throw new ConfigError(
     {
-      asked: `the logits of ${asked} (logitsToKeep)`,
+      asked: `the logits of the last ${count} tokens (logitsToKeep)`,
       found: labels === undefined ? 'no number of tokens' : 'labels, whose loss needs all tokens',
       todo: labels === undefined ? 'Use an integer from 1 on' : 'Leave one of them out',
     },
-    { logitsToKeep: kept },
+    { logitsToKeep: count },
   );
 }
 

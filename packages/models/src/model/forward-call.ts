@@ -58,10 +58,10 @@ export interface ForwardCall {
    */
   readonly documents?: Tensor;
   /**
-   * Of how many last tokens of each row a language model returns logits, as generation needs those of one; or the places
-   * of these tokens, the same in each row. Not with labels. Shape: i32 [K]. Default: of all.
+   * Of how many last tokens of each row a language model returns logits, as generation needs those of one. Not with
+   * labels. Default: of all.
    */
-  readonly logitsToKeep?: number | Tensor;
+  readonly logitsToKeep?: number;
   /** Keeps keys and values between calls. */
   readonly cache?: AttentionCache;
 }

@@ -1,85 +1,107 @@
 import type { Chunk } from '../scheduling/sequence.ts';
 
-/** Queries that attend together: as many of each of some sequences. */
+/** Tokens that attend together: as many of each of some sequences. */
 export interface QueryGroup {
-  /** The place of the first token of the group among those of the step. */
-  readonly first: number;
   readonly sequences: number;
+  /** The number of tokens of each sequence. */
   readonly queries: number;
   /** The number of blocks of each row of `table`. */
   readonly blocks: number;
-  /** The blocks of each sequence, in order. Rows of shorter ones end with block 0, which no query sees there. */
-  readonly table: Int32Array;
-  /** For each query, the place of its token in its sequence. */
-  readonly positions: Int32Array;
+  /** The blocks of each sequence, in order. Rows of shorter ones end with the spare block, which no query sees there. */
+  readonly table: Int32Array<ArrayBuffer>;
+  /** For all tokens: their numbers, then their places in their sequences, then their places in the cache. */
+  readonly placed: Int32Array<ArrayBuffer>;
 }
 
-/** The tokens of a step as one row, and where their keys and values lie. */
+/** The tokens of a step as one row, in groups. */
 export interface StepLayout {
-  readonly tokens: Int32Array;
-  /** The place of each token in its sequence. */
-  readonly positions: Int32Array;
-  /** The place of each token in the cache. */
-  readonly slots: Int32Array;
-  /** All tokens, in consecutive groups. */
+  /** First a chunk of a prompt, if there is one, and then single tokens. */
   readonly groups: readonly QueryGroup[];
-  /** The tokens whose scores are needed: the last one of each chunk that ends its sequence. */
-  readonly scored: Int32Array;
-  /** The chunks that `scored` belongs to, in its order. */
-  readonly scoredChunks: readonly Chunk[];
+  /**
+   * The chunks whose next tokens are chosen by the scores of the last tokens of the row, one for each of these tokens. Null
+   * for a token whose scores nobody needs.
+   */
+  readonly scored: readonly (Chunk | null)[];
+}
+
+/** A token of a step. */
+interface Place {
+  readonly token: number;
+  readonly position: number;
+  readonly slot: number;
 }
 
 /**
- * Puts the chunks of a step into a row. Single tokens of any number of sequences are one group, so that a step has at
- * most one group more than it has longer chunks.
+ * Puts the chunks of a step, of which at most one has several tokens, into a row. The single tokens are one group. Programs
+ * for one of something differ from those for several, so there are never fewer than two sequences with single tokens, and
+ * two blocks of a sequence: what is missing is a token of a block that no sequence has, `spareBlock`, and blocks that no
+ * query sees. The sizes of groups do not depend on each other, so that a program for any sizes is found soon.
  */
-export function layOut(chunks: readonly Chunk[]): StepLayout {
-  const single = chunks.filter(({ count }) => count === 1);
+export function layOut(
+  chunks: readonly Chunk[],
+  { blockSize, spareBlock }: { readonly blockSize: number; readonly spareBlock: number },
+): StepLayout {
   const longer = chunks.filter(({ count }) => count > 1);
-  const ordered = [...longer, ...single];
-  const places = ordered.flatMap((chunk) =>
-    Array.from({ length: chunk.count }, (_, at) => ({ chunk, position: chunk.start + at })),
-  );
-  let first = 0;
-  const group = (members: readonly Chunk[]): QueryGroup => {
-    const made = groupOf(first, members);
-    first += made.sequences * made.queries;
-    return made;
-  };
-  const groups = longer.map((chunk) => group([chunk]));
-  if (single.length > 0) groups.push(group(single));
-  const scored = places.flatMap(({ chunk: { isLast, sequence }, position }, place) =>
-    isLast && position === sequence.tokens.length - 1 ? [place] : [],
-  );
+  const single = chunks.filter(({ count }) => count === 1);
+  const groups = longer.map((chunk) => groupOf(placesOf(chunk), tablesOf([chunk]), spareBlock));
+  const scored = longer.map((chunk) => (chunk.isLast ? chunk : null));
+  if (single.length > 0) {
+    const [places, tables] = [single.flatMap(placesOf), tablesOf(single)];
+    scored.push(...single.map((chunk) => (chunk.isLast ? chunk : null)));
+    if (single.length === 1) {
+      places.push({ token: 0, position: 0, slot: spareBlock * blockSize });
+      tables.push([spareBlock]);
+      scored.push(null);
+    }
+    groups.push(groupOf(places, tables, spareBlock));
+  }
+  return { groups, scored };
+}
+
+function placesOf({ sequence, start, count }: Chunk): Place[] {
+  return Array.from({ length: count }, (_, at) => ({
+    token: sequence.tokens[start + at] ?? 0,
+    position: start + at,
+    slot: sequence.table.slotOf(start + at),
+  }));
+}
+
+function tablesOf(chunks: readonly Chunk[]): (readonly number[])[] {
+  return chunks.map(({ sequence }) => sequence.table.blocks);
+}
+
+function groupOf(
+  places: readonly Place[],
+  tables: readonly (readonly number[])[],
+  spareBlock: number,
+): QueryGroup {
+  const blocks = tables.reduce((most, { length }) => Math.max(most, length), 2);
+  const table = new Int32Array(tables.length * blocks).fill(spareBlock);
+  for (const [row, own] of tables.entries()) table.set(own, row * blocks);
+  const placed = Int32Array.from([
+    ...places.map(({ token }) => token),
+    ...places.map(({ position }) => position),
+    ...places.map(({ slot }) => slot),
+  ]);
   return {
-    tokens: Int32Array.from(places, ({ chunk, position }) => chunk.sequence.tokens[position] ?? 0),
-    positions: Int32Array.from(places, ({ position }) => position),
-    slots: Int32Array.from(places, ({ chunk, position }) => chunk.sequence.table.slotOf(position)),
-    groups,
-    scored: Int32Array.from(scored),
-    scoredChunks: ordered.filter(({ isLast }) => isLast),
+    sequences: tables.length,
+    queries: places.length / tables.length,
+    blocks,
+    table,
+    placed,
   };
 }
 
-function groupOf(first: number, chunks: readonly Chunk[]): QueryGroup {
-  const blocks = chunks.reduce(
-    (most, { sequence }) => Math.max(most, sequence.table.blocks.length),
-    0,
-  );
-  const table = new Int32Array(chunks.length * blocks);
-  for (const [row, { sequence }] of chunks.entries()) {
-    table.set(sequence.table.blocks, row * blocks);
-  }
-  const [{ count: queries } = { count: 0 }] = chunks;
-  const positions = chunks.flatMap(({ start, count }) =>
-    Array.from({ length: count }, (_, at) => start + at),
-  );
-  return {
-    first,
-    sequences: chunks.length,
-    queries,
-    blocks,
-    table,
-    positions: Int32Array.from(positions),
-  };
+/** The sizes of a group of tokens. */
+export type GroupSizes = Pick<QueryGroup, 'sequences' | 'queries' | 'blocks'>;
+
+/** A group of these sizes, all of whose tokens lie in the spare block. */
+export function spareGroup(
+  sizes: GroupSizes,
+  { blockSize, spareBlock }: { readonly blockSize: number; readonly spareBlock: number },
+): QueryGroup {
+  const { sequences, queries, blocks } = sizes;
+  const count = sequences * queries;
+  const placed = new Int32Array(3 * count).fill(spareBlock * blockSize, 2 * count);
+  return { ...sizes, table: new Int32Array(sequences * blocks).fill(spareBlock), placed };
 }

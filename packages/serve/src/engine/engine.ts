@@ -18,7 +18,8 @@ import {
   type GeneratedToken,
   type GenerationRequest,
 } from './generation-request.ts';
-import { runStep, weightsVersion } from './model-step.ts';
+import { ModelSteps } from './model-steps.ts';
+import { weightsVersion } from './weights-version.ts';
 import { ValueQueue } from './value-queue.ts';
 
 /** A request that is being answered. */
@@ -62,7 +63,7 @@ export interface EngineStatistics {
  *     for await (const { text } of engine.generate({ prompt: 'Once upon', maxNewTokens: 64 })) { … }
  */
 export class Engine {
-  readonly #model: GeneratingModel;
+  readonly #steps: ModelSteps;
   readonly #tokenizer: Tokenizer | null;
   readonly #facts: ModelFacts;
   readonly #scheduler: Scheduler;
@@ -92,13 +93,21 @@ export class Engine {
   ) {
     checkOptions('an engine', options, engineRules);
     const { cacheTokens: _, now = () => performance.now(), ...scheduling } = options;
-    this.#model = model;
     this.#tokenizer = tokenizer;
     this.#facts = modelFacts(model);
     if (this.#facts.sharedAxes.length > 0) throw dividedModel(this.#facts);
     const blockCount = blockCountOf(options, this.#facts.contextLength);
     this.#scheduler = new Scheduler({ ...scheduling, blockCount });
-    this.#cache = new PagedCache({ blockCount, blockSize: this.#scheduler.blockSize });
+    const { blockSize, maxSequences, maxChunkTokens } = this.#scheduler;
+    const maxTokens = this.#facts.contextLength;
+    this.#cache = new PagedCache({
+      blockCount,
+      blockSize,
+      maxSequences,
+      maxChunkTokens,
+      maxTokens,
+    });
+    this.#steps = new ModelSteps(model, this.#facts, this.#cache);
     this.#now = now;
     this.#weights = weightsVersion(this.#facts.module);
   }
@@ -235,22 +244,21 @@ export class Engine {
     if (plan.chunks.length === 0) return;
     this.#count(plan);
     this.#cache.copyBlocks(plan.copies);
-    const layout = layOut(plan.chunks);
+    const layout = layOut(plan.chunks, {
+      blockSize: this.#scheduler.blockSize,
+      spareBlock: this.#cache.spareBlock,
+    });
     const asksForLogProbabilities = plan.chunks.some(
       ({ sequence }) => this.#requests.get(sequence)?.request.logProbabilities !== undefined,
     );
-    const all = await runStep(
-      this.#model,
-      this.#facts,
-      this.#cache,
-      layout,
-      asksForLogProbabilities,
-    );
+    const all = await this.#steps.run(layout, asksForLogProbabilities);
     this.#scheduler.complete(plan);
-    for (const [index, { sequence }] of layout.scoredChunks.entries()) {
-      const open = this.#requests.get(sequence);
+    for (const [index, chunk] of layout.scored.entries()) {
       const scores = all[index];
-      if (open === undefined || scores === undefined) continue;
+      if (chunk === null || scores === undefined) continue;
+      const { sequence } = chunk;
+      const open = this.#requests.get(sequence);
+      if (open === undefined) continue;
       const forks: Sequence[] = [];
       while (sequence.samples > 1) forks.push(this.#scheduler.fork(sequence));
       for (const fork of forks) this.#begin(open, fork);

@@ -12,10 +12,11 @@ export interface SchedulerOptions {
   readonly blockSize?: number;
   /** The most sequences that run at once. Default: 32. */
   readonly maxSequences?: number;
-  /** The most tokens of a step. Prompts are cut into chunks that fit beside the sequences that go on. Default: 256. */
-  readonly maxBatchedTokens?: number;
-  /** The most prompts that a step computes chunks of. Default: 2. */
-  readonly maxPrefills?: number;
+  /**
+   * The most tokens of a prompt that a step computes, so that sequences that go on need not wait for a long prompt.
+   * Default: 64.
+   */
+  readonly maxChunkTokens?: number;
   /** Who comes first. Default: `firstCome`. */
   readonly policy?: SchedulingPolicy;
   /** Whether sequences begin with blocks of others that have the same tokens. Default: true. */
@@ -26,8 +27,7 @@ export const schedulerRules: OptionRules<SchedulerOptions> = {
   blockCount: option.required(option.integer(1)),
   blockSize: option.integer(1),
   maxSequences: option.integer(1),
-  maxBatchedTokens: option.integer(1),
-  maxPrefills: option.integer(1),
+  maxChunkTokens: option.integer(1),
   policy: option.callback(),
   prefixCaching: option.flag,
 };
@@ -45,15 +45,14 @@ export interface StepPlan {
 }
 
 /**
- * Decides what each step of a rolling batch computes: one token of each sequence that goes on, and beside these, chunks
- * of prompts. Sequences join and leave between steps. It knows blocks and numbers of tokens, and no tensors.
+ * Decides what each step of a rolling batch computes: one token of each sequence that goes on, and beside these a chunk
+ * of one prompt. Sequences join and leave between steps. It knows blocks and numbers of tokens, and no tensors.
  */
 export class Scheduler {
   readonly allocator: BlockAllocator;
   readonly blockSize: number;
-  readonly #maxSequences: number;
-  readonly #maxBatchedTokens: number;
-  readonly #maxPrefills: number;
+  readonly maxSequences: number;
+  readonly maxChunkTokens: number;
   readonly #policy: SchedulingPolicy;
   readonly #prefixCaching: boolean;
   #waiting: Sequence[] = [];
@@ -66,10 +65,8 @@ export class Scheduler {
     checkOptions('a scheduler', options, schedulerRules);
     this.allocator = new BlockAllocator(options.blockCount);
     this.blockSize = options.blockSize ?? 16;
-    this.#maxSequences = options.maxSequences ?? 32;
-    // Each running sequence has a token in each step.
-    this.#maxBatchedTokens = Math.max(options.maxBatchedTokens ?? 256, this.#maxSequences);
-    this.#maxPrefills = options.maxPrefills ?? 2;
+    this.maxSequences = options.maxSequences ?? 32;
+    this.maxChunkTokens = options.maxChunkTokens ?? 64;
     this.#policy = options.policy ?? firstCome;
     this.#prefixCaching = options.prefixCaching ?? true;
   }
@@ -161,14 +158,12 @@ export class Scheduler {
     const preempted: Sequence[] = [];
     const chunks: Chunk[] = [];
     const copies: BlockCopy[] = [];
-    let budget = this.#maxBatchedTokens;
-    let prefills = 0;
+    let hasPrefill = false;
     const take = (sequence: Sequence, count: number): void => {
       const { table, computed, tokens } = sequence;
       copies.push(...table.append(missing(sequence, count)));
       chunks.push({ sequence, start: computed, count, isLast: computed + count === tokens.length });
-      budget -= count;
-      prefills += Number(count > 1);
+      hasPrefill ||= count > 1;
     };
     const order = this.#running.toSorted((a, b) => this.#compare(a, b));
     // Sequences that have one token left come first: they are what users are waiting for.
@@ -177,17 +172,15 @@ export class Scheduler {
     const others = order.filter((sequence) => !isDecoding(sequence));
     for (const sequence of [...decoding, ...others]) {
       if (preempted.includes(sequence)) continue;
-      const left = sequence.tokens.length - sequence.computed;
-      const count = Math.min(left, budget);
-      if (count === 0 || (count > 1 && prefills === this.#maxPrefills)) continue;
+      const count = this.#nextCount(sequence);
+      if (count > 1 && hasPrefill) continue;
       if (this.#makeRoom(sequence, count, order, { chunks, preempted })) take(sequence, count);
     }
     if (preempted.length === 0) {
       this.#admit((sequence) => {
-        const left = sequence.tokens.length - sequence.computed;
-        const count = Math.min(left, budget);
-        const fits = count > 0 && (count === 1 || prefills < this.#maxPrefills);
-        return fits ? { count, take: () => take(sequence, count) } : null;
+        const count = this.#nextCount(sequence);
+        if (count > 1 && hasPrefill) return null;
+        return { count, take: () => take(sequence, count) };
       });
     }
     return { chunks, copies, preempted, expired };
@@ -215,8 +208,13 @@ export class Scheduler {
       if (computed > table.length) faults.push(`sequence ${number} computed more than has places`);
     }
     if (this.#waiting.some(({ table }) => table.length > 0)) faults.push('one waits with blocks');
-    if (this.#running.length > this.#maxSequences) faults.push('too many sequences run');
+    if (this.#running.length > this.maxSequences) faults.push('too many sequences run');
     return faults;
+  }
+
+  /** How many tokens of a sequence a step computes at most. */
+  #nextCount({ tokens, computed }: Sequence): number {
+    return Math.min(tokens.length - computed, this.maxChunkTokens);
   }
 
   /** Takes blocks from the last sequences until there are enough. Returns false if the sequence has lost its own. */
@@ -255,7 +253,7 @@ export class Scheduler {
     plan: (sequence: Sequence) => { readonly count: number; readonly take: () => void } | null,
   ): void {
     const taken = this.#running.reduce((sum, { samples }) => sum + samples, 0);
-    let places = this.#maxSequences - taken;
+    let places = this.maxSequences - taken;
     for (const sequence of this.#waiting.toSorted((a, b) => this.#compare(a, b))) {
       if (places < sequence.samples) return;
       const first = plan(sequence);
@@ -287,11 +285,11 @@ export class Scheduler {
   #requireFit(tokens: number, samples: number): void {
     const blocks = samples * Math.ceil(tokens / this.blockSize);
     const { blockCount } = this.allocator;
-    if (blocks <= blockCount && samples <= this.#maxSequences) return;
+    if (blocks <= blockCount && samples <= this.maxSequences) return;
     throw new ConfigError(
       {
         asked: `to continue a prompt up to ${tokens} tokens, ${samples} times`,
-        found: `that takes ${blocks} blocks of the cache's ${blockCount}, and at most ${this.#maxSequences} sequences run at once`,
+        found: `that takes ${blocks} blocks of the cache's ${blockCount}, and at most ${this.maxSequences} sequences run at once`,
         todo: 'Give a larger cache, or ask for fewer tokens',
       },
       { tokens, samples, blocks, blockCount },
