@@ -1,6 +1,7 @@
 import type { GenerationRequest } from '../engine/generation-request.ts';
 import type { Engine } from '../engine/engine.ts';
 import { ApiError } from './api-error.ts';
+import type { SamplingFields } from './request-bodies.ts';
 import type { ServedModel } from './served-model.ts';
 
 /** The limits of a server. */
@@ -58,22 +59,6 @@ export function engineOf(context: AppContext, id: string): Engine {
     code: 'queue_full',
     headers: { 'retry-after': '1' },
   });
-}
-
-interface SamplingFields {
-  readonly temperature?: number | null | undefined;
-  readonly top_p?: number | null | undefined;
-  readonly top_k?: number | null | undefined;
-  readonly min_p?: number | null | undefined;
-  readonly repetition_penalty?: number | null | undefined;
-  readonly frequency_penalty?: number | null | undefined;
-  readonly presence_penalty?: number | null | undefined;
-  readonly seed?: number | null | undefined;
-  readonly stop?: string | readonly string[] | null | undefined;
-  readonly stop_token_ids?: readonly number[] | null | undefined;
-  readonly ignore_eos?: boolean | null | undefined;
-  readonly priority?: number | null | undefined;
-  readonly n?: number | null | undefined;
 }
 
 /** The fields of a body that say how tokens are chosen, as options of a request. */

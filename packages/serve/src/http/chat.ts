@@ -15,7 +15,7 @@ import {
   seconds,
 } from './app-context.ts';
 import { eventOf, eventStream } from './event-stream.ts';
-import type { ChatBody } from './request-schemas.ts';
+import type { ChatBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
 
 /** POST /v1/chat/completions. */

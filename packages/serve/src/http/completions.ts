@@ -13,7 +13,7 @@ import {
 } from './app-context.ts';
 import { eventOf, eventStream } from './event-stream.ts';
 import { joinStreams } from './join-streams.ts';
-import type { CompletionBody } from './request-schemas.ts';
+import type { CompletionBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
 
 /** POST /v1/completions. */

@@ -1,6 +1,6 @@
 import { ApiError } from './api-error.ts';
 import { type AppContext, type Call, servedModel } from './app-context.ts';
-import type { EmbeddingBody } from './request-schemas.ts';
+import type { EmbeddingBody } from './request-bodies.ts';
 
 /** POST /v1/embeddings. */
 export async function embeddings(

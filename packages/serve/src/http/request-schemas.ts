@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ChatBody, CompletionBody, EmbeddingBody, ResponseBody } from './request-bodies.ts';
 
 const tokens = z.array(z.int().nonnegative());
 
@@ -36,7 +37,7 @@ const neutral = {
   service_tier: z.string().nullish(),
 };
 
-export const completionSchema = z.strictObject({
+export const completionSchema: z.ZodType<CompletionBody> = z.strictObject({
   model: z.string(),
   prompt: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
   max_tokens: z.int().positive().nullish(),
@@ -59,7 +60,7 @@ const message = z.looseObject({
   content: z.union([z.string(), textParts]).nullish(),
 });
 
-export const chatSchema = z.strictObject({
+export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   model: z.string(),
   messages: z.array(message).min(1),
   max_tokens: z.int().positive().nullish(),
@@ -78,7 +79,7 @@ export const chatSchema = z.strictObject({
   ...neutral,
 });
 
-export const responseSchema = z.strictObject({
+export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
   model: z.string(),
   input: z.union([
     z.string(),
@@ -99,14 +100,9 @@ export const responseSchema = z.strictObject({
   ...neutral,
 });
 
-export const embeddingSchema = z.strictObject({
+export const embeddingSchema: z.ZodType<EmbeddingBody> = z.strictObject({
   model: z.string(),
   input: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
   encoding_format: z.enum(['float', 'base64']).nullish(),
   user: z.string().nullish(),
 });
-
-export type CompletionBody = z.infer<typeof completionSchema>;
-export type ChatBody = z.infer<typeof chatSchema>;
-export type ResponseBody = z.infer<typeof responseSchema>;
-export type EmbeddingBody = z.infer<typeof embeddingSchema>;

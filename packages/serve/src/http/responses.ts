@@ -17,7 +17,7 @@ import {
 } from './app-context.ts';
 import { promptOfChat } from './chat.ts';
 import { eventOf, eventStream } from './event-stream.ts';
-import type { ResponseBody } from './request-schemas.ts';
+import type { ResponseBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
 
 /** POST /v1/responses, without a memory: each request has the whole conversation. */
