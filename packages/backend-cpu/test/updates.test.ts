@@ -8,7 +8,11 @@ const side = 80;
 const type = f32(side, side);
 
 function filled(value: number): number[] {
-  return Array.from({ length: side * side }, () => value);
+  return repeated(value, side * side);
+}
+
+function repeated(value: number, count: number): number[] {
+  return Array.from({ length: count }, () => value);
 }
 
 /** Runs a program on constant matrices. Returns the first elements of the inputs and of the outputs after the run. */
@@ -186,13 +190,13 @@ describe('rows that are written by their indices', () => {
   }> {
     const backend = await cpu();
     const executable = await backend.compile(program);
-    const kept = upload(backend, new Array<number>(rows * columns).fill(1));
+    const kept = upload(backend, repeated(1, rows * columns));
     const indices = backend.alloc(4 * 2 * columns);
     const numbers = Int32Array.from({ length: 2 * columns }, (_, at) =>
       at < columns ? places[0] : places[1],
     );
     backend.write(indices, new Uint8Array(numbers.buffer));
-    const source = upload(backend, new Array<number>(2 * columns).fill(7));
+    const source = upload(backend, repeated(7, 2 * columns));
     const result = backend.alloc(4 * rows * columns);
     const { values } = executable.temporaries ?? { values: [] };
     return {

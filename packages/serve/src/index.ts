@@ -6,10 +6,6 @@ export type {
   GeneratedToken,
   GenerationRequest,
 } from './engine/generation-request.ts';
-export { PagedCache, type PagedCacheOptions } from './cache/paged-cache.ts';
-export { layOut, type QueryGroup, type StepLayout } from './cache/step-layout.ts';
-export { BlockAllocator, type BlockContent, type BlockCopy } from './blocks/block-allocator.ts';
-export { BlockTable } from './blocks/block-table.ts';
 export type { TokenProbability } from './sampling/log-probabilities.ts';
 export type { SamplingOptions } from './sampling/sampling-options.ts';
 export {
@@ -20,5 +16,5 @@ export {
   type ServedTokens,
   shortestFirst,
 } from './scheduling/policies.ts';
-export { Scheduler, type SchedulerOptions, type StepPlan } from './scheduling/scheduler.ts';
-export type { Chunk, Sequence, SequenceOptions } from './scheduling/sequence.ts';
+export type { SchedulerOptions } from './scheduling/scheduler.ts';
+export type { Sequence } from './scheduling/sequence.ts';

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { BlockAllocator } from '../src/blocks/block-allocator.ts';
 import { BlockTable } from '../src/blocks/block-table.ts';

@@ -11,7 +11,7 @@ import {
 } from '@shardwise/models';
 import { expect } from 'vitest';
 import { z } from 'zod';
-import { fill } from '../../models/test/golden/formulas.ts';
+import { fill } from './golden-weights.ts';
 
 const rows = z.array(z.array(z.number()));
 

@@ -1,4 +1,4 @@
-import type { Chunk } from '../scheduling/sequence.ts';
+import type { ScheduledChunk } from '../scheduling/sequence.ts';
 
 /** Tokens that attend together: as many of each of some sequences. */
 export interface QueryGroup {
@@ -21,7 +21,7 @@ export interface StepLayout {
    * The chunks whose next tokens are chosen by the scores of the last tokens of the row, one for each of these tokens. Null
    * for a token whose scores nobody needs.
    */
-  readonly scored: readonly (Chunk | null)[];
+  readonly scored: readonly (ScheduledChunk | null)[];
 }
 
 /** A token of a step. */
@@ -38,7 +38,7 @@ interface Place {
  * query sees. The sizes of groups do not depend on each other, so that a program for any sizes is found soon.
  */
 export function layOut(
-  chunks: readonly Chunk[],
+  chunks: readonly ScheduledChunk[],
   { blockSize, spareBlock }: { readonly blockSize: number; readonly spareBlock: number },
 ): StepLayout {
   const longer = chunks.filter(({ count }) => count > 1);
@@ -58,7 +58,7 @@ export function layOut(
   return { groups, scored };
 }
 
-function placesOf({ sequence, start, count }: Chunk): Place[] {
+function placesOf({ sequence, start, count }: ScheduledChunk): Place[] {
   return Array.from({ length: count }, (_, at) => ({
     token: sequence.tokens[start + at] ?? 0,
     position: start + at,
@@ -66,7 +66,7 @@ function placesOf({ sequence, start, count }: Chunk): Place[] {
   }));
 }
 
-function tablesOf(chunks: readonly Chunk[]): (readonly number[])[] {
+function tablesOf(chunks: readonly ScheduledChunk[]): (readonly number[])[] {
   return chunks.map(({ sequence }) => sequence.table.blocks);
 }
 

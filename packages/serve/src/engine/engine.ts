@@ -225,7 +225,7 @@ export class Engine {
   /** Runs steps while there are requests. */
   async #run(): Promise<void> {
     // The caller of `generate` may still add requests that begin together.
-    await null;
+    await Promise.resolve();
     const restore = evaluating(this.#facts.module);
     try {
       while (!this.#scheduler.isIdle) await this.#step();

@@ -40,7 +40,7 @@ export interface GenerationRequest extends SamplingOptions {
   readonly signal?: AbortSignal;
 }
 
-export const requestRules: OptionRules<GenerationRequest> = {
+const requestRules: OptionRules<GenerationRequest> = {
   ...samplingRules,
   prompt: option.required(option.either(option.text, option.listOf(option.count))),
   maxNewTokens: option.integer(1),

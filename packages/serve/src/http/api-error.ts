@@ -1,7 +1,7 @@
 import { isUserError } from './user-errors.ts';
 
 /** The kinds of errors of OpenAI's interface. */
-export type ApiErrorType =
+type ApiErrorType =
   | 'invalid_request_error'
   | 'authentication_error'
   | 'not_found_error'

@@ -27,7 +27,7 @@ export interface OpenAIAppOptions extends Partial<ServerLimits> {
   readonly onError?: (error: unknown) => void;
 }
 
-export const appRules: OptionRules<OpenAIAppOptions> = {
+const appRules: OptionRules<OpenAIAppOptions> = {
   models: option.required(option.listOf(option.object<ServedModel>('a model'))),
   apiKeys: option.listOf(option.nonEmptyText),
   onError: option.callback(),

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { ApiError } from './api-error.ts';
 
 /** Reads a body of JSON. Throws ApiError 413 for a long one, and 400 for one that is not UTF-8, JSON, or what is asked. */

@@ -2,7 +2,7 @@ import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/
 import { BlockAllocator, type BlockCopy } from '../blocks/block-allocator.ts';
 import { BlockTable } from '../blocks/block-table.ts';
 import { firstCome, type SchedulingPolicy } from './policies.ts';
-import type { Chunk, Sequence, SequenceOptions } from './sequence.ts';
+import type { ScheduledChunk, Sequence, SequenceOptions } from './sequence.ts';
 
 /** Options of a scheduler. The names are those of vLLM. */
 export interface SchedulerOptions {
@@ -35,7 +35,7 @@ export const schedulerRules: OptionRules<SchedulerOptions> = {
 /** What the next step does, and what happened to sequences since the step before. */
 export interface StepPlan {
   /** The tokens to compute: at most one chunk of each sequence. */
-  readonly chunks: readonly Chunk[];
+  readonly chunks: readonly ScheduledChunk[];
   /** Blocks to copy before anything is written. */
   readonly copies: readonly BlockCopy[];
   /** Sequences whose blocks were taken. They wait again, and will compute their tokens anew. */
@@ -156,7 +156,7 @@ export class Scheduler {
   plan(now: number): StepPlan {
     const expired = this.#expire(now);
     const preempted: Sequence[] = [];
-    const chunks: Chunk[] = [];
+    const chunks: ScheduledChunk[] = [];
     const copies: BlockCopy[] = [];
     let hasPrefill = false;
     const take = (sequence: Sequence, count: number): void => {
@@ -222,7 +222,10 @@ export class Scheduler {
     sequence: Sequence,
     count: number,
     order: readonly Sequence[],
-    { chunks, preempted }: { readonly chunks: readonly Chunk[]; readonly preempted: Sequence[] },
+    {
+      chunks,
+      preempted,
+    }: { readonly chunks: readonly ScheduledChunk[]; readonly preempted: Sequence[] },
   ): boolean {
     const needed = (): number => sequence.table.blocksFor(missing(sequence, count));
     while (needed() > this.allocator.available) {

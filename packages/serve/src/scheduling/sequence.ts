@@ -41,7 +41,7 @@ export interface Sequence {
 }
 
 /** Some tokens of a sequence that the next step computes. */
-export interface Chunk {
+export interface ScheduledChunk {
   readonly sequence: Sequence;
   /** The place of the first token in the sequence. */
   readonly start: number;

@@ -113,7 +113,10 @@ export class RowWriter implements Rows<Address> {
         });
       },
       (isTail) => {
-        for (const sums of accumulators) isTail ? this.#moveLanes(sums) : this.#moveSums(sums);
+        for (const sums of accumulators) {
+          if (isTail) this.#moveLanes(sums);
+          else this.#moveSums(sums);
+        }
       },
     );
     return folds.map((fold, i) => this.#across(fold, accumulators[i] ?? []));
