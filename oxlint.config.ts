@@ -19,6 +19,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/strategies',
     '@shardwise/backend-cpu/onnx',
   ],
+  serve: ['@shardwise/core/extend', '@shardwise/data', '@shardwise/models'],
   'backend-cpu': ['@shardwise/core/spec', '@shardwise/core/base', '@shardwise/wasm-assembler'],
   'backend-webgpu': ['@shardwise/core/spec', '@shardwise/core/base'],
   testing: [
@@ -72,6 +73,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/parameter-server/node',
       '!@shardwise/data/node',
       '!@shardwise/models/node',
+      '!@shardwise/serve/node',
       '!@shardwise/*/package.json',
       '!shardwise/browser',
       '!shardwise/package.json',

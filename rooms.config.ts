@@ -203,6 +203,14 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     weights: ['model', 'layers', 'quantized', 'lora'],
     generation: ['model', 'layers'],
   },
+  serve: {
+    blocks: [],
+    sampling: [],
+    scheduling: ['blocks'],
+    cache: ['blocks', 'scheduling'],
+    engine: ['sampling', 'scheduling', 'cache'],
+    http: ['sampling', 'engine'],
+  },
   'backend-cpu': {
     memory: [],
     program: [],

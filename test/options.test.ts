@@ -13,12 +13,14 @@ const packages = [
   'data',
   'backend-cpu',
   'models',
+  'serve',
   'compat',
   'shardwise',
 ] as const;
 
 /** Options that users never write. Type-checked code in the same package makes them. */
 const internal: ReadonlySet<string> = new Set([
+  'AttendToOptions',
   'CachedAttentionOptions',
   'GradBucketOptions',
   'LayerParameterOptions',

@@ -14,26 +14,32 @@ const failing = {
   },
 };
 
-function run(partitions: readonly (typeof partition)[], updatesInPlace: boolean): Promise<void> {
+function run(
+  partitions: readonly (typeof partition)[],
+  firstUpdate = Number.POSITIVE_INFINITY,
+): Promise<void> {
   const locations = { of: new Map(), scratchBytes: 0, temporaries: { parts: 0, values: [] } };
   const noBuffers: DeviceBuffer[] = [];
   const signature = { inputs: [], outputs: [] };
-  const storage = { copiesBefore: [], copiesAfter: [], updatesInPlace };
+  const storage = { copiesBefore: [], copiesAfter: [], firstUpdate };
   const program = { signature, partitions, parts: [], storage };
   return new CpuExecutable(host, locations, [], () => program).run(noBuffers, noBuffers);
 }
 
 describe('a kernel that fails', () => {
-  it('may have written updates where it is the last one of a program with updates', async () => {
-    await expect(run([partition, failing], true)).rejects.toMatchObject({
+  it('may have written updates where it writes them, or where an earlier one does', async () => {
+    await expect(run([partition, failing], 1)).rejects.toMatchObject({
       code: 'BACKEND',
       fields: { updated: true },
       cause: { message: 'a kernel failed' },
     });
+    await expect(run([partition, partition, failing], 1)).rejects.toMatchObject({
+      code: 'BACKEND',
+    });
   });
 
-  it('has written none where another one writes them, or where there are none', async () => {
-    await expect(run([failing, partition], true)).rejects.toThrow(/^a kernel failed$/);
-    await expect(run([failing], false)).rejects.toThrow(/^a kernel failed$/);
+  it('has written none where a later one writes them, or where there are none', async () => {
+    await expect(run([failing, partition], 1)).rejects.toThrow(/^a kernel failed$/);
+    await expect(run([failing])).rejects.toThrow(/^a kernel failed$/);
   });
 });

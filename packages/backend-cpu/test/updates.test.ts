@@ -8,7 +8,11 @@ const side = 80;
 const type = f32(side, side);
 
 function filled(value: number): number[] {
-  return Array.from({ length: side * side }, () => value);
+  return repeated(value, side * side);
+}
+
+function repeated(value: number, count: number): number[] {
+  return Array.from({ length: count }, () => value);
 }
 
 /** Runs a program on constant matrices. Returns the first elements of the inputs and of the outputs after the run. */
@@ -159,5 +163,64 @@ describe('outputs', () => {
       outputs: [1, 2, 3, 4],
     });
     expect(await firstElements(program, [3])).toEqual({ inputs: [3], outputs: [3, -3, -3, -3] });
+  });
+});
+
+describe('rows that are written by their indices', () => {
+  const [rows, columns] = [2000, 16];
+  const index = { shape: [2, columns], dtype: 'i32' } as const;
+  const program = programOf({
+    inputs: [f32(rows, columns), index, f32(2, columns), f32(columns, columns)],
+    instructions: [
+      { op: 'scatter', params: { dim: 0 }, inputs: [0, 1, 2], ...f32(rows, columns) },
+      matmul(4, 3, f32(rows, columns)),
+    ],
+    outputs: [5],
+    updates: [{ target: 0, value: 4 }],
+  });
+  const identity = Array.from({ length: columns ** 2 }, (_, at) =>
+    Number(at % (columns + 1) === 0),
+  );
+
+  async function run(places: readonly [number, number]): Promise<{
+    temporaryBytes: number;
+    done: Promise<void>;
+    kept: () => Promise<number[]>;
+    read: () => Promise<number[]>;
+  }> {
+    const backend = await cpu();
+    const executable = await backend.compile(program);
+    const kept = upload(backend, repeated(1, rows * columns));
+    const indices = backend.alloc(4 * 2 * columns);
+    const numbers = Int32Array.from({ length: 2 * columns }, (_, at) =>
+      at < columns ? places[0] : places[1],
+    );
+    backend.write(indices, new Uint8Array(numbers.buffer));
+    const source = upload(backend, repeated(7, 2 * columns));
+    const result = backend.alloc(4 * rows * columns);
+    const { values } = executable.temporaries ?? { values: [] };
+    return {
+      temporaryBytes: values.reduce((sum, { byteLength }) => sum + byteLength, 0),
+      done: executable.run([kept, indices, source, upload(backend, identity)], [result]),
+      kept: () => download(backend, kept),
+      read: () => download(backend, result),
+    };
+  }
+
+  it('change nothing else, need no copy of the others, and are read by what follows', async () => {
+    const { temporaryBytes, done, kept, read } = await run([3, 1500]);
+    await done;
+    const expected = Array.from({ length: rows * columns }, (_, at) =>
+      [3, 1500].includes(Math.floor(at / columns)) ? 7 : 1,
+    );
+    expect(await kept()).toEqual(expected);
+    expect(await read()).toEqual(expected);
+    expect(temporaryBytes).toBeLessThan(rows * columns);
+  });
+
+  it('change nothing if an index is out of range', async () => {
+    const { done, kept } = await run([3, rows]);
+    await expect(done).rejects.toMatchObject({ code: 'INDEX', fields: { updated: false } });
+    expect(new Set(await kept())).toEqual(new Set([1]));
   });
 });

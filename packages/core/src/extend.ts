@@ -22,6 +22,7 @@ export {
 export { requireTensors } from './tensor/check-arguments.ts';
 export { requireNoMore } from './tensor/check-calls.ts';
 export { sendRows } from './tensor/row-exchange.ts';
+export { dynamic } from './tensor/dynamic.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
 export { nearestName } from './base/nearest-name.ts';

@@ -31,10 +31,21 @@ export {
   type SentenceEmbeddingOptions,
 } from './encoders/sentence-embeddings.ts';
 export { generate } from './generation/generate.ts';
-export type { GeneratingModel, ParallelPretrainedModel } from './generation/generating-model.ts';
+export {
+  type GeneratingModel,
+  modelFacts,
+  type ModelFacts,
+  type ParallelPretrainedModel,
+} from './generation/generating-model.ts';
+export { drawToken, mostLikely } from './generation/choose-token.ts';
+export {
+  type LogitsProcessor,
+  processorsOf,
+  type ProcessorSettings,
+} from './generation/logits-processors.ts';
 export type { GenerateOptions, GenerationOptions } from './generation/generation-options.ts';
-export { streamTokens } from './generation/stream-tokens.ts';
-export { attendTo } from './layers/attention.ts';
+export { evaluating, streamTokens } from './generation/stream-tokens.ts';
+export { attendTo, type AttendToOptions } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
 export {
   architecture,

@@ -292,6 +292,29 @@ export const topicsOfTraining: readonly Section[] = [
     ],
   },
   {
+    title: 'Serving',
+    topics: [
+      topic(
+        'serve/http',
+        'Serve over HTTP',
+        "A server of OpenAI's interface, with its limits.",
+        /^serve\/http\//,
+      ),
+      topic(
+        'serve/engine',
+        'Engines',
+        'Requests that are answered together, and how their tokens are chosen.',
+        /^serve\/(engine|sampling)\//,
+      ),
+      topic(
+        'serve/blocks',
+        'Blocks and rolling batches',
+        'Where keys and values lie, and what each step computes.',
+        /^serve\/(blocks|cache|scheduling)\//,
+      ),
+    ],
+  },
+  {
     title: 'Data',
     topics: [
       topic(

@@ -1,6 +1,6 @@
 import type { KernelProgram } from './kernel-program.ts';
 import type { Edge } from './clusters.ts';
-import type { KernelGraph } from './kernel-graph.ts';
+import type { KernelGraph, KernelNode } from './kernel-graph.ts';
 
 export interface InPlaceWrites {
   /** Maps a value to the value whose memory its loop writes. */
@@ -30,11 +30,12 @@ export function inPlaceWrites(
     const writer = graph.stores.get(value);
     if (writer === undefined) continue;
     const readers = readersOf(graph, live, graph.inputNode(target));
-    // Row kernels write before they have read everything.
+    // Row kernels write before they have read everything, but a scatter only writes some elements of its first input.
+    const isScatter = scattersInto(graph.node(writer), graph.inputNode(target));
     const isSafe =
-      graph.node(writer).kind === 'loop' &&
+      (isScatter || graph.node(writer).kind === 'loop') &&
       readers.every(({ node, isElementwise }) =>
-        node === writer ? isElementwise : !reaches(successors, writer, node),
+        node === writer ? isScatter || isElementwise : !reaches(successors, writer, node),
       );
     if (!isSafe) {
       copied.set(value, target);
@@ -48,6 +49,13 @@ export function inPlaceWrites(
     }
   }
   return { direct, copied, order };
+}
+
+/** Whether a node writes elements into an input of the program, and reads nothing else of it. */
+function scattersInto(node: KernelNode, input: number | undefined): boolean {
+  if (node.kind !== 'row' || node.kernel.indices?.op !== 'scatter') return false;
+  const [into, ...others] = node.inputs;
+  return into?.node === input && others.every((other) => other.node !== input);
 }
 
 function readersOf(

@@ -31,8 +31,8 @@ export interface StoragePlan {
   readonly copiesBefore: readonly Copy[];
   /** Copies of the results of updates that could not be made in place. */
   readonly copiesAfter: readonly Copy[];
-  /** Whether the last partition writes inputs. */
-  readonly updatesInPlace: boolean;
+  /** The first partition that writes inputs. Infinity: none does. */
+  readonly firstUpdate: number;
 }
 
 /** The location of every value that partitions read or write, by value id. */
@@ -42,21 +42,43 @@ export interface Locations {
   readonly temporaries: Temporaries;
 }
 
-/** Maps an update's value to the input that the last partition writes directly, if that partition is a kernel. */
+/**
+ * Maps an update's value to the input that a partition writes directly. This is the last partition, if it is a kernel.
+ * Earlier kernels write into inputs by indices, as into a cache that a later partition reads, if no later one reads what
+ * was there before.
+ */
 export function inPlaceUpdates(
   program: CpuProgram,
   partitions: readonly CompletePartition[],
   flow: Dataflow,
 ): ReadonlyMap<number, number> {
   const inPlace = new Map<number, number>();
-  const last = partitions.at(-1);
-  if (last?.kind !== 'kernel') return inPlace;
-  const made = new Set(last.instructions.map(({ output }) => output));
   const outputs = new Set(program.outputs.map((id) => flow.root(id)));
+  const last = partitions.length - 1;
   for (const { target, value } of program.updates) {
-    if (made.has(value) && !outputs.has(value) && !inPlace.has(value)) inPlace.set(value, target);
+    const maker = partitions.findIndex(
+      ({ kind, instructions }) =>
+        kind === 'kernel' && instructions.some(({ output }) => output === value),
+    );
+    const made = flow.producer(value);
+    const isScatter = made?.op === 'scatter' && flow.root(made.inputs[0] ?? -1) === target;
+    const isReadLater = (): boolean =>
+      partitions.slice(maker + 1).some(({ inputs }) => inputs.includes(target));
+    const isDirect = maker >= 0 && (maker === last || (isScatter && !isReadLater()));
+    if (isDirect && !outputs.has(value) && !inPlace.has(value)) inPlace.set(value, target);
   }
   return inPlace;
+}
+
+/** The first partition that writes inputs. Infinity: none does. */
+function firstUpdate(
+  partitions: readonly CompletePartition[],
+  inPlace: ReadonlyMap<number, number>,
+): number {
+  const first = partitions.findIndex(({ instructions }) =>
+    instructions.some(({ output }) => inPlace.has(output)),
+  );
+  return first < 0 ? Number.POSITIVE_INFINITY : first;
 }
 
 /** `kernelStorage` lists, for each partition, the values that its kernels need memory for. */
@@ -106,7 +128,7 @@ export function planStorage(
     ),
     copiesBefore,
     copiesAfter,
-    updatesInPlace: inPlace.size > 0,
+    firstUpdate: firstUpdate(partitions, inPlace),
   };
 }
 

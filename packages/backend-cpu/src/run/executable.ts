@@ -129,8 +129,7 @@ export class CpuExecutable implements Executable {
         const pending = partition.run(addressOf, overlap);
         if (pending !== undefined) await pending;
       } catch (error) {
-        const mayUpdate = storage.updatesInPlace && partition === partitions.at(-1);
-        throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;
+        throw failureAt(index, storage.firstUpdate, error);
       }
       onPart?.(parts[index] ?? [], performance.now() - start);
       if (overlap && performance.now() - start > BUSY_MS) await nextTurn();
@@ -163,6 +162,13 @@ export class CpuExecutable implements Executable {
 
 async function unlink({ partitions }: LinkedProgram): Promise<void> {
   for (const partition of partitions) await partition.dispose?.();
+}
+
+/** The error of a run whose partition `index` has failed. It says whether inputs may have changed. */
+function failureAt(index: number, firstUpdate: number, cause: unknown): unknown {
+  // A kernel that finds an index out of range says itself whether it has written anything.
+  const isKnown = index === firstUpdate && cause instanceof IndexError;
+  return index < firstUpdate || isKnown ? cause : halfUpdated(cause);
 }
 
 function halfUpdated(cause: unknown): BackendError {

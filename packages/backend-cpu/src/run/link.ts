@@ -14,7 +14,7 @@ export interface LinkedProgram {
   readonly signature: Signature;
   readonly partitions: readonly CompiledPartition[];
   readonly parts: Analysis['parts'];
-  readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'updatesInPlace'>;
+  readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'firstUpdate'>;
 }
 
 /** The memory that a program runs in, what computes its products, and what runs its loops (null: WebAssembly). */

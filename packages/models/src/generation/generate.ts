@@ -2,7 +2,7 @@ import { checkOptions, ConfigError } from '@shardwise/core/extend';
 import { anyGoesOn, tokensOfFirst } from './agreement.ts';
 import { BeamSearch } from './beam-search.ts';
 import { decodingOf } from './decoding.ts';
-import { factsOf, type GeneratingModel, type ModelFacts } from './generating-model.ts';
+import { modelFacts, type GeneratingModel, type ModelFacts } from './generating-model.ts';
 import {
   checkDraws,
   checkPrompts,
@@ -31,7 +31,7 @@ export async function generate(
   const { numBeams = 1, lengthPenalty, ...streamed } = options;
   if (numBeams > 1) return searchBeams(model, prompts, options);
   if (lengthPenalty !== undefined) throw withoutBeams(lengthPenalty);
-  checkPrompts(prompts, streamed.maxNewTokens, factsOf(model));
+  checkPrompts(prompts, streamed.maxNewTokens, modelFacts(model));
   const rows = prompts.map((prompt) => [...prompt]);
   for await (const tokens of streamTokens(model, prompts, streamed)) {
     for (const [row, token] of tokens.entries()) if (token !== null) rows[row]?.push(token);
@@ -45,7 +45,7 @@ async function searchBeams(
   options: GenerateOptions,
 ): Promise<number[][]> {
   const { numBeams = 1, lengthPenalty = 1, maxNewTokens } = options;
-  const facts: ModelFacts = factsOf(model);
+  const facts: ModelFacts = modelFacts(model);
   checkPrompts(prompts, maxNewTokens, facts);
   checkDraws(options, facts);
   const eos = eosOf(options, facts.eosTokenIds);

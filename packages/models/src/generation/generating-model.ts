@@ -36,7 +36,11 @@ export interface ModelFacts {
   readonly sameRowsAxes: readonly string[];
 }
 
-export function factsOf(model: GeneratingModel): ModelFacts {
+/**
+ * Returns what generation needs to know of a model. Throws ConfigError for a model that is no language model, and for one
+ * of which ranks have parts and that is not what parallelize() returned.
+ */
+export function modelFacts(model: GeneratingModel): ModelFacts {
   const module = model instanceof PretrainedModel ? model : moduleOf(model);
   const layouts = module.parameters().map(({ part }) => part.layout);
   const hasStages = layouts.some(({ only }) => only !== undefined);

@@ -2,7 +2,7 @@ import { checkOptions, defaultGenerator, type Module } from '@shardwise/core/ext
 import { anyGoesOn, tokensOfFirst } from './agreement.ts';
 import { drawToken, mostLikely } from './choose-token.ts';
 import { decodingOf } from './decoding.ts';
-import { factsOf, type GeneratingModel } from './generating-model.ts';
+import { modelFacts, type GeneratingModel } from './generating-model.ts';
 import {
   checkDraws,
   checkPrompts,
@@ -26,7 +26,7 @@ export async function* streamTokens(
   options: GenerationOptions,
 ): AsyncGenerator<readonly (number | null)[], void, void> {
   checkOptions('streamTokens', options, streamRules);
-  const facts = factsOf(model);
+  const facts = modelFacts(model);
   checkPrompts(prompts, options.maxNewTokens, facts);
   checkDraws(options, facts);
   const { doSample = false, generator = defaultGenerator() } = options;

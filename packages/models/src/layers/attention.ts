@@ -35,23 +35,33 @@ export function attention(
   return attendTo(query, key, value, options);
 }
 
+/** Options of `attendTo`. */
+export interface AttendToOptions extends CachedAttentionOptions {
+  /**
+   * The first key that each query sees, and one more than the last, in the place of what causality, a window and documents
+   * say. Shape: i32 [B or 1, T, 2].
+   */
+  readonly keyRanges?: Tensor;
+}
+
 /**
- * Attention of T queries to S keys, of which the last T belong to the queries. Caches call it with all keys.
- * Shape: query [B, H, T, D], key [B, G, S, D], value [B, G, S, E] -> [B, H, T, E].
+ * Attention of T queries to S keys, of which the last T belong to the queries if no ranges are given. Caches call it with
+ * all keys. Shape: query [B, H, T, D], key [B, G, S, D], value [B, G, S, E] -> [B, H, T, E].
  */
 export function attendTo(
   query: Tensor,
   key: Tensor,
   value: Tensor,
-  options: CachedAttentionOptions,
+  options: AttendToOptions,
 ): Tensor {
   const { scale, dropout = 0, softcap, attentionMask, documents } = options;
   requireMasks(key, attentionMask, documents);
   const [, , queries = 0] = query.shape;
   const [, , keys = 0] = key.shape;
+  const given = options.keyRanges;
   const limits: Limits = {
-    causal: (options.causal ?? true) && queries === keys,
-    keyRanges: keyRanges(queries, keys, options),
+    causal: given === undefined && (options.causal ?? true) && queries === keys,
+    keyRanges: given ?? keyRanges(queries, keys, options),
     mask: attentionMask?.ne(0).reshape([attentionMask.shape[0] ?? 0, 1, 1, keys]) ?? null,
   };
   if (softcap !== undefined) return cappedAttention(query, key, value, softcap, limits, options);

@@ -48,7 +48,14 @@ export function elementPlaces(
  * that begins at `base`, and the number of the index. The function returns the number of the first index that is out of
  * range, or -1. Its parameters are ElementPlaces.sizes, then addresses.
  */
-export function eachElementPlace(
+export function eachElementPlace(...parts: Parameters<typeof visitElementPlaces>): void {
+  visitElementPlaces(...parts);
+  const [fn] = parts;
+  fn.return(usize.const(-1));
+}
+
+/** Writes the same loops, behind which the function goes on if all indices are in range. */
+export function visitElementPlaces(
   fn: FunctionBuilder,
   loops: number,
   indices: Address,
@@ -75,5 +82,4 @@ export function eachElementPlace(
     });
   };
   nest(0, base);
-  fn.return(usize.const(-1));
 }

@@ -1,6 +1,6 @@
 import { FunctionBuilder, usize, type Local, f32, i32 } from '@shardwise/wasm-assembler';
 import { copyElement, type ElementBytes } from './copy-element.ts';
-import { eachElementPlace } from './element-places.ts';
+import { eachElementPlace, visitElementPlaces } from './element-places.ts';
 import { begin, type Start } from './start.ts';
 
 /**
@@ -20,14 +20,17 @@ export function gather(loops: number, elementBytes: ElementBytes): FunctionBuild
 
 /**
  * Writes the kernel of scatter. Addresses: x, indices, source, y. The last size is y's in bytes. The kernel returns the
- * place of the first index that is out of range, or -1.
+ * place of the first index that is out of range, or -1. x and y may be the same memory: then all indices are looked at
+ * first, so that nothing has changed if one is out of range.
  */
 export function scatter(loops: number, elementBytes: ElementBytes): FunctionBuilder {
   const sizes = 2 * loops + 3;
   const fn = new FunctionBuilder(sizes + 4);
   const address = (index: number): Local<'usize'> => fn.parameter(sizes + index);
   const [x, indices, source, y] = [address(0), address(1), address(2), address(3)];
-  begin(fn, 'copy', y, x, fn.parameter(sizes - 1));
+  const isInPlace = fn.let(usize.eqz(usize.sub(y, x)));
+  fn.if(i32.eqz(isInPlace), () => begin(fn, 'copy', y, x, fn.parameter(sizes - 1)));
+  fn.if(isInPlace, () => visitElementPlaces(fn, loops, indices, y, () => {}));
   eachElementPlace(fn, loops, indices, y, (place, element) => {
     const from = usize.add(source, usize.mul(element, usize.const(elementBytes)));
     fn.do(copyElement(place, from, elementBytes));

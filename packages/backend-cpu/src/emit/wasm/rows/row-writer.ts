@@ -26,6 +26,8 @@ const LANES = 4;
 const ACCUMULATORS = 4;
 const SWAP_HALVES = [8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7];
 const SWAP_PAIRS = [4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11];
+/** Each lane gets the element of the next one. */
+const NEXT_LANES = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3];
 
 /** Writes a program for each row as a WebAssembly function. */
 export function rowFunction({ operands, write }: RowProgram): FunctionBuilder {
@@ -83,7 +85,11 @@ export class RowWriter implements Rows<Address> {
     this.#walk(this.columns, unroll, (at) => body(at));
   }
 
-  /** Folds the first `count` elements of the row. */
+  /**
+   * Folds the first `count` elements of the row. Which sum and which lane an element goes to depends on its column alone,
+   * so that zeros behind the others do not change a sum. To this end, sums and lanes move on behind the steps at the end,
+   * which are not unrolled. `#across` adds sums and lanes that are opposite to each other, which they stay.
+   */
   fold(
     folds: readonly Fold[],
     terms: (at: Cursor<Address>) => readonly Code<'v128'>[],
@@ -94,16 +100,39 @@ export class RowWriter implements Rows<Address> {
     const accumulators = folds.map((fold) =>
       Array.from({ length: unroll }, () => fn.let(fn.float(fold === 'sum' ? 0 : -Infinity))),
     );
-    this.#walk(count, unroll, (at, vector, isTail) => {
-      terms(at).forEach((term, i) => {
-        const accumulator = accumulators[i]?.[vector];
-        const fold = folds[i];
-        if (!accumulator || !fold) throw new RangeError('More terms than folds.');
-        const masked = isTail && fold === 'sum' ? v128.and(term, fn.lanes([-1, 0, 0, 0])) : term;
-        fn.set(accumulator, combine(fold, accumulator, masked));
-      });
-    });
+    this.#walk(
+      count,
+      unroll,
+      (at, vector, isTail) => {
+        terms(at).forEach((term, i) => {
+          const accumulator = accumulators[i]?.[vector];
+          const fold = folds[i];
+          if (!accumulator || !fold) throw new RangeError('More terms than folds.');
+          const masked = isTail && fold === 'sum' ? v128.and(term, fn.lanes([-1, 0, 0, 0])) : term;
+          fn.set(accumulator, combine(fold, accumulator, masked));
+        });
+      },
+      (isTail) => {
+        for (const sums of accumulators) {
+          if (isTail) this.#moveLanes(sums);
+          else this.#moveSums(sums);
+        }
+      },
+    );
     return folds.map((fold, i) => this.#across(fold, accumulators[i] ?? []));
+  }
+
+  /** Each variable gets the value of the next one. */
+  #moveSums(sums: readonly Vector[]): void {
+    const { fn } = this;
+    const [first, ...others] = sums;
+    if (first === undefined || others.length === 0) return;
+    const kept = fn.let(first);
+    for (const [index, next] of [...others, kept].entries()) fn.set(sums[index] ?? first, next);
+  }
+
+  #moveLanes(sums: readonly Vector[]): void {
+    for (const sum of sums) this.fn.set(sum, i8x16.shuffle(sum, sum, NEXT_LANES));
   }
 
   #across(fold: Fold, accumulators: readonly Vector[]): Vector {
@@ -121,10 +150,12 @@ export class RowWriter implements Rows<Address> {
     return value;
   }
 
+  /** `behind` writes what follows each step that is not unrolled. */
   #walk(
     count: Code<'usize'>,
     unroll: number,
     body: (at: Cursor<Address>, vector: number, isTail: boolean) => void,
+    behind: (isTail: boolean) => void = () => {},
   ): void {
     const { fn } = this;
     fn.set(this.#column, usize.const(0));
@@ -135,8 +166,14 @@ export class RowWriter implements Rows<Address> {
         }
       });
     }
-    fn.forSteps(this.#column, LANES, count, () => body(this.#cursor(LANES, 0), 0, false));
-    fn.forSteps(this.#column, 1, count, () => body(this.#cursor(1, 0), 0, true));
+    fn.forSteps(this.#column, LANES, count, () => {
+      body(this.#cursor(LANES, 0), 0, false);
+      behind(false);
+    });
+    fn.forSteps(this.#column, 1, count, () => {
+      body(this.#cursor(1, 0), 0, true);
+      behind(true);
+    });
   }
 
   /** A cursor at the four elements `offset` behind the column, or at the one element of a tail. */

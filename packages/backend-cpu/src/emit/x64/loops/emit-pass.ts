@@ -55,14 +55,21 @@ export function emitPass(frame: LoopFrame, atRows: readonly LoopRow[], pass: Lan
 
 /**
  * Writes one walk over the columns of rows: `unroll` vectors of each at once, then `least` vectors, and then the
- * elements that are left, under a mask.
+ * elements that are left, under a mask. Which sum an element is added to depends on its column alone, so that zeros
+ * behind the others do not change a sum. To this end, the sums move on behind each step of `least` vectors. `across`
+ * adds sums that are opposite to each other, which they stay.
  */
 function emitWalk(body: Body, [unroll, least]: readonly [unroll: number, least: number]): void {
   const { frame, rows } = body;
   const { code } = frame;
   code.xor(rcx, rcx);
   for (const { row } of rows) if (row.number > 0) code.mov(row.column, rdx);
-  for (const vectors of new Set([unroll, least])) eachVectors(body, vectors);
+  for (const vectors of new Set([unroll, least])) {
+    eachVectors(body, vectors, () => {
+      if (vectors === unroll) return;
+      for (const sums of rows.flatMap((row) => row.sums)) emitMove(frame, sums, least);
+    });
+  }
   const end = code.label();
   code.mov(rax, rdx);
   code.sub(rax, rcx);
@@ -126,7 +133,32 @@ function whatIsLeft({ code, vectors, pool, slots }: LoopFrame): readonly Left[] 
   return parts;
 }
 
-function eachVectors(body: Body, vectors: number): void {
+/** Writes moves by which each place gets the sum that lies `step` places behind it, and the last ones get the first ones. */
+function emitMove(
+  { code, vectors }: LoopFrame,
+  sums: readonly (Vector | Memory)[],
+  step: number,
+): void {
+  const [kept, moved] = [vectors.vector(0), vectors.vector(1)];
+  const move = (to: Vector | Memory, from: Vector | Memory): void => {
+    if (to.kind === 'vector') code.binary('vmovups', to, from);
+    else if (from.kind === 'vector') code.vstore('vmovups', to, from);
+    else {
+      code.binary('vmovups', moved, from);
+      code.vstore('vmovups', to, moved);
+    }
+  };
+  for (const first of sums.slice(0, step).keys()) {
+    const places = sums.filter((_, index) => index % step === first);
+    const [begin, ...others] = places;
+    if (begin === undefined) continue;
+    move(kept, begin);
+    for (const [index, next] of [...others, kept].entries()) move(places[index] ?? begin, next);
+  }
+}
+
+/** Writes a loop over this many vectors at once, with what `behind` writes behind them. */
+function eachVectors(body: Body, vectors: number, behind: () => void): void {
   const { code, vectors: of } = body.frame;
   const { lanes } = of;
   const [next, end] = [code.label(), code.label()];
@@ -136,6 +168,7 @@ function eachVectors(body: Body, vectors: number): void {
   code.jumpIf('greater', end);
   code.entry(next);
   emitBody(body, vectors);
+  behind();
   const columns = new Set([rcx, ...body.rows.map(({ row }) => row.column)]);
   for (const column of columns) code.add(column, lanes * vectors);
   code.cmp(r13, rcx);

@@ -1,0 +1,249 @@
+import {
+  BufferTensor,
+  concat,
+  dtypes,
+  dynamic,
+  elementCount,
+  fromBytes,
+  fromData,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { attendTo, type AttentionCache, type CachedAttentionOptions } from '@shardwise/models';
+import type { BlockCopy } from '../blocks/block-allocator.ts';
+import { type QueryGroup, spareGroup, type StepLayout } from './step-layout.ts';
+
+/** The sizes of a paged cache, and the most that a step has of anything. */
+export interface PagedCacheOptions {
+  readonly blockCount: number;
+  /** The number of tokens of a block. */
+  readonly blockSize: number;
+  readonly maxSequences: number;
+  readonly maxChunkTokens: number;
+  /** The most tokens of a sequence. */
+  readonly maxTokens: number;
+}
+
+/** The keys and values of a layer. Shape: each [slots, G * D]. */
+interface Layer {
+  readonly keys: BufferTensor;
+  readonly values: BufferTensor;
+}
+
+/** A group of queries as tensors. */
+interface GroupInputs {
+  readonly group: QueryGroup;
+  /** The place of the first token of the group in the row. */
+  readonly first: number;
+  /** Shape: i32 [sequences, blocks]. */
+  readonly table: Tensor;
+  /** The place of each token in its sequence. Shape: i32 [1, sequences * queries]. */
+  readonly positions: Tensor;
+}
+
+/** The row of tokens of a step. Shape: each i32 [1, T]. */
+export interface StepInputs {
+  readonly tokens: Tensor;
+  readonly positions: Tensor;
+}
+
+/**
+ * Keys and values in blocks of a fixed number of tokens (PagedAttention, Kwon et al. 2023): one tensor of keys and one of
+ * values for each layer, which are there from the first step to the end. A step writes the keys and values of its tokens
+ * into their places, and each query reads those of its sequence through the numbers of its blocks.
+ */
+export class PagedCache implements AttentionCache {
+  /** The number of blocks, with the spare one. */
+  readonly #blockCount: number;
+  readonly #blockSize: number;
+  readonly #layers = new Map<number, Layer>();
+  /** The most sequences with a single token, tokens of a chunk, and blocks of a sequence. Programs are made for all sizes. */
+  readonly #most: Readonly<Record<'sequences' | 'queries' | 'blocks', number>>;
+  /** Where the tokens of the step go. Shape: i32 [T, 1]. */
+  #slots: Tensor | null = null;
+  #groups: readonly GroupInputs[] = [];
+
+  constructor(options: PagedCacheOptions) {
+    const { blockCount, blockSize, maxSequences, maxChunkTokens, maxTokens } = options;
+    this.#blockCount = blockCount + 1;
+    this.#blockSize = blockSize;
+    this.#most = {
+      sequences: Math.max(2, maxSequences),
+      queries: Math.max(2, maxChunkTokens),
+      blocks: Math.max(2, Math.min(blockCount, Math.ceil(maxTokens / blockSize))),
+    };
+  }
+
+  /** A block that no sequence has, behind the others. */
+  get spareBlock(): number {
+    return this.#blockCount - 1;
+  }
+
+  /** The bytes of all keys and values. 0 before the first step, which knows their widths. */
+  get byteLength(): number {
+    return [...this.#layers.values()]
+      .flatMap(({ keys, values }) => [keys, values])
+      .reduce((sum, { shape, dtype }) => sum + elementCount(shape) * dtypes[dtype].bytes, 0);
+  }
+
+  /**
+   * Says which tokens the next forward pass has, and returns them. `declares` says that the sizes of groups vary up to
+   * their limits, for which one plan is made. The first step of a form must not, because the sizes of a single run all
+   * differ by constants.
+   */
+  begin({ groups }: Pick<StepLayout, 'groups'>, declares: boolean): StepInputs {
+    const limited = (data: Tensor, max: number): Tensor =>
+      declares ? dynamic(data, 1, { max }) : data;
+    let first = 0;
+    const made = groups.map((group) => {
+      const { sequences, queries, blocks } = group;
+      const count = sequences * queries;
+      const most = queries > 1 ? this.#most.queries : this.#most.sequences;
+      const placed = limited(fromData(group.placed, [3, count], 'i32'), most);
+      const [tokens = placed, positions = placed, slots = placed] = placed.chunk(3, 0);
+      const table = limited(fromData(group.table, [sequences, blocks], 'i32'), this.#most.blocks);
+      const own = { group, first, table, positions, tokens, slots };
+      first += count;
+      return own;
+    });
+    this.#groups = made;
+    this.#slots = joined(made.map(({ slots }) => slots)).reshape([first, 1]);
+    return {
+      tokens: joined(made.map(({ tokens }) => tokens)),
+      positions: joined(made.map(({ positions }) => positions)),
+    };
+  }
+
+  /** Two steps with the same kinds of groups as another one, whose sizes have nothing to do with each other. */
+  examplesLike({ groups }: StepLayout): readonly StepLayout[] {
+    const part = (most: number, share: number): number => Math.max(2, Math.floor(most * share));
+    const { sequences, queries, blocks } = this.#most;
+    const places = { blockSize: this.#blockSize, spareBlock: this.spareBlock };
+    return [
+      { ofChunk: [0.83, 0.37], ofSingles: [0.71, 0.53] },
+      { ofChunk: [0.59, 0.89], ofSingles: [0.43, 0.29] },
+    ].map(({ ofChunk, ofSingles }) => {
+      const own = groups.map((group) => {
+        const [count = 1, length = 1] = group.queries > 1 ? ofChunk : ofSingles;
+        const sizes = { blocks: part(blocks, length) };
+        return group.queries > 1
+          ? spareGroup({ ...sizes, sequences: 1, queries: part(queries, count) }, places)
+          : spareGroup({ ...sizes, sequences: part(sequences, count), queries: 1 }, places);
+      });
+      const scored = own.reduce((sum, group) => sum + group.sequences, 0);
+      return { groups: own, scored: Array.from({ length: scored }, () => null) };
+    });
+  }
+
+  /** Copies blocks. A step does this before it writes. */
+  copyBlocks(copies: readonly BlockCopy[]): void {
+    if (copies.length === 0) return;
+    const [from, to] = (['from', 'to'] as const).map((side) => {
+      const slots = copies.flatMap((copy) =>
+        Array.from({ length: this.#blockSize }, (_, at) => copy[side] * this.#blockSize + at),
+      );
+      return fromData(Int32Array.from(slots), [slots.length], 'i32');
+    });
+    if (from === undefined || to === undefined) return;
+    for (const { keys, values } of this.#layers.values()) {
+      for (const kept of [keys, values]) write(kept, to.unsqueeze(1), kept.indexSelect(0, from));
+    }
+  }
+
+  attend(
+    layer: number,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    { scale, window, softcap }: CachedAttentionOptions,
+  ): Tensor {
+    const { keys, values } = this.#layerOf(layer, key, value);
+    const slots = this.#slots;
+    if (slots === null) return query;
+    write(keys, slots, rowsOf(key));
+    write(values, slots, rowsOf(value));
+    const [, heads = 0, , width = 0] = query.shape;
+    const [, keyHeads = 0] = key.shape;
+    const parts = this.#groups.map(({ group, first, table, positions }) => {
+      const { sequences, queries } = group;
+      // The queries of a sequence follow each other. Shape: [1, H, B * T, D] -> [B, H, T, D].
+      const own = query
+        .slice(2, first, first + sequences * queries)
+        .reshape([heads, sequences, queries, width])
+        .transpose(0, 1);
+      const attended = attendTo(
+        own,
+        this.#through(keys, table, group, keyHeads),
+        this.#through(values, table, group, keyHeads),
+        {
+          keyRanges: rangesOf(positions.reshape([sequences, queries]), window),
+          ...(scale === undefined ? {} : { scale }),
+          ...(softcap === undefined ? {} : { softcap }),
+        },
+      );
+      return attended.transpose(0, 1).reshape([1, heads, sequences * queries, -1]);
+    });
+    return joined(parts, 2);
+  }
+
+  /** Frees the memory. */
+  dispose(): void {
+    for (const { keys, values } of this.#layers.values()) {
+      keys.dispose();
+      values.dispose();
+    }
+    this.#layers.clear();
+  }
+
+  /** Reads keys or values through a table. Shape: kept [slots, G * D], table [B, M] -> [B, G, M * blockSize, D]. */
+  #through(kept: Tensor, table: Tensor, { sequences, blocks }: QueryGroup, heads: number): Tensor {
+    const [, width = 0] = kept.shape;
+    return kept
+      .reshape([this.#blockCount, this.#blockSize * width])
+      .indexSelect(0, table.reshape([sequences * blocks]))
+      .reshape([sequences, blocks * this.#blockSize, heads, width / heads])
+      .transpose(1, 2);
+  }
+
+  #layerOf(number: number, key: Tensor, value: Tensor): Layer {
+    const known = this.#layers.get(number);
+    if (known !== undefined) return known;
+    const made = { keys: this.#empty(key), values: this.#empty(value) };
+    this.#layers.set(number, made);
+    return made;
+  }
+
+  /** Shape: like [1, G, T, D] -> [slots, G * D]. */
+  #empty({ shape: [, heads = 0, , width = 0], dtype }: Tensor): BufferTensor {
+    const shape: Shape = [this.#blockCount * this.#blockSize, heads * width];
+    const bytes = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
+    return new BufferTensor(fromBytes(bytes, dtype), shape, { dtype });
+  }
+}
+
+/** Concatenates tensors, of which there is at least one. */
+function joined(parts: readonly Tensor[], dim = 1): Tensor {
+  const [first] = parts;
+  return first !== undefined && parts.length === 1 ? first : concat(parts, dim);
+}
+
+/** The tokens as rows. Shape: x [1, G, T, D] -> [T, G * D]. */
+function rowsOf(x: Tensor): Tensor {
+  const [, , tokens = 0] = x.shape;
+  return x.transpose(1, 2).reshape([tokens, -1]);
+}
+
+/** Puts rows into their places, in place. Shape: kept [slots, N], places i32 [T, 1], rows [T, N]. */
+function write(kept: BufferTensor, places: Tensor, rows: Tensor): void {
+  kept.assign(kept.scatter(0, places.expand(rows.shape), rows));
+}
+
+/**
+ * A query sees the keys of its sequence up to its own place, or the last ones of these.
+ * Shape: positions i32 [B, T] -> i32 [B, T, 2].
+ */
+function rangesOf(positions: Tensor, window: number | undefined): Tensor {
+  const ends = positions.add(1);
+  const firsts = window === undefined ? positions.mul(0) : ends.sub(window).maximum(0);
+  return concat([firsts.unsqueeze(2), ends.unsqueeze(2)], 2);
+}

@@ -1,0 +1,81 @@
+import type { Tokenizer } from '@shardwise/data';
+import { mostLikelyTokens } from '../sampling/log-probabilities.ts';
+import { StopTexts } from '../sampling/stop-texts.ts';
+import { TokenSampler } from '../sampling/token-sampler.ts';
+import type { CheckedRequest, FinishReason, GeneratedToken } from './generation-request.ts';
+
+/** The text that continues a prompt: chooses its tokens, makes text of them, and knows when it ends. */
+export class Continuation {
+  readonly #request: CheckedRequest;
+  readonly #sample: number;
+  readonly #sampler: TokenSampler;
+  readonly #texts: ReturnType<Tokenizer['decodeStream']> | null;
+  readonly #stops: StopTexts;
+  readonly #endTokens: ReadonlySet<number>;
+  #count = 0;
+
+  constructor(
+    request: CheckedRequest,
+    sample: number,
+    seed: number,
+    tokenizer: Tokenizer | null,
+    eosTokenIds: readonly number[],
+  ) {
+    const { stop = [], stopTokenIds = eosTokenIds, ignoreEos = false, tokens } = request;
+    this.#request = request;
+    this.#sample = sample;
+    this.#sampler = new TokenSampler(request, seed, tokens.length);
+    this.#texts = tokenizer?.decodeStream({ skipSpecialTokens: true }) ?? null;
+    this.#stops = new StopTexts(stop);
+    this.#endTokens = new Set(ignoreEos ? [] : stopTokenIds);
+  }
+
+  /**
+   * Chooses the next token. Changes the scores. `tokens` are those until now.
+   * Shape: scores, logProbabilities [V], the latter null if they were not asked for.
+   */
+  next(
+    scores: Float32Array,
+    logProbabilities: Float32Array | null,
+    tokens: readonly number[],
+  ): GeneratedToken & { readonly token: number } {
+    const token = this.#sampler.choose(scores, tokens);
+    this.#count++;
+    const isEnd = this.#endTokens.has(token);
+    const added = isEnd ? '' : (this.#texts?.push(token) ?? '');
+    const { text, ended } = this.#stops.push(added);
+    const isFull = this.#count >= this.#request.maxNewTokens;
+    const finishReason = isEnd || ended ? 'stop' : isFull ? 'length' : null;
+    const whole = finishReason === null || ended ? text : text + this.#rest();
+    return {
+      sample: this.#sample,
+      token,
+      text: whole,
+      logProbability: logProbabilities?.[token] ?? null,
+      likely:
+        logProbabilities === null
+          ? []
+          : mostLikelyTokens(logProbabilities, this.#request.logProbabilities ?? 0),
+      finishReason,
+    };
+  }
+
+  /** Ends without another token. */
+  end(finishReason: FinishReason): GeneratedToken {
+    const { text } = this.#stops.push('');
+    return {
+      sample: this.#sample,
+      token: null,
+      text: text + this.#rest(),
+      logProbability: null,
+      likely: [],
+      finishReason,
+    };
+  }
+
+  /** The text that was held back. */
+  #rest(): string {
+    const { text, ended } = this.#stops.push(this.#texts?.end() ?? '');
+    return ended ? text : text + this.#stops.end();
+  }
+}

@@ -1,0 +1,38 @@
+import { ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { type SchedulerOptions, schedulerRules } from '../scheduling/scheduler.ts';
+
+/** Options of an engine. */
+export interface EngineOptions extends Omit<SchedulerOptions, 'blockCount'> {
+  /** The number of tokens for which the cache has places. Default: eight times the context, at most 16384. */
+  readonly cacheTokens?: number;
+  /** The time in milliseconds, for deadlines. Default: `performance.now`. */
+  readonly now?: () => number;
+}
+
+const { blockCount: _, ...ofScheduler } = schedulerRules;
+
+export const engineRules: OptionRules<EngineOptions> = {
+  ...ofScheduler,
+  cacheTokens: option.integer(1),
+  now: option.callback(),
+};
+
+const MAX_CACHE_TOKENS = 16384;
+
+/** Throws ConfigError for a cache that has no place for a single token more than a block. */
+export function blockCountOf(
+  { cacheTokens, blockSize = 16 }: EngineOptions,
+  contextLength: number,
+): number {
+  const tokens = cacheTokens ?? Math.min(MAX_CACHE_TOKENS, 8 * contextLength);
+  const blocks = Math.floor(tokens / blockSize);
+  if (blocks > 0) return blocks;
+  throw new ConfigError(
+    {
+      asked: `an engine with a cache of ${tokens} tokens`,
+      found: `blocks of ${blockSize} tokens, of which none fits`,
+      todo: 'Give a larger cacheTokens, or a smaller blockSize',
+    },
+    { cacheTokens: tokens, blockSize },
+  );
+}

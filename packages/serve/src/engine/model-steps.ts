@@ -1,0 +1,69 @@
+import { noGrad, stack, withoutValues } from '@shardwise/core/extend';
+import type { GeneratingModel, ModelFacts } from '@shardwise/models';
+import type { PagedCache } from '../cache/paged-cache.ts';
+import type { StepLayout } from '../cache/step-layout.ts';
+
+/** What the model says of the token behind one. Shape: each [V]. */
+export interface StepScores {
+  readonly scores: Float32Array;
+  /** Null if no request of the step asked for them. */
+  readonly logProbabilities: Float32Array | null;
+}
+
+/** Runs a model on the tokens of steps, with the keys and values of a cache. */
+export class ModelSteps {
+  readonly #model: GeneratingModel;
+  readonly #facts: ModelFacts;
+  readonly #cache: PagedCache;
+  /** The forms of steps that have run: with a chunk, with single tokens, with log-probabilities. */
+  readonly #known = new Set<string>();
+
+  constructor(model: GeneratingModel, facts: ModelFacts, cache: PagedCache) {
+    this.#model = model;
+    this.#facts = facts;
+    this.#cache = cache;
+  }
+
+  /**
+   * Computes the tokens of a step as one row, and writes their keys and values into the cache. Returns the scores behind
+   * the last tokens of the row, those that `scored` speaks of.
+   */
+  async run(layout: StepLayout, withLogProbabilities: boolean): Promise<readonly StepScores[]> {
+    const form = [layout.groups.map(({ queries }) => queries > 1), withLogProbabilities].join();
+    if (!this.#known.has(form)) {
+      // A plan for all sizes is made where sizes are seen to vary. Those of these steps are equal to each other, and to
+      // sizes of the model, only by chance.
+      for (const [index, example] of this.#cache.examplesLike(layout).entries()) {
+        await this.#compute(example, withLogProbabilities, index > 0);
+      }
+      this.#known.add(form);
+    }
+    return this.#compute(layout, withLogProbabilities, true);
+  }
+
+  async #compute(
+    { groups, scored }: StepLayout,
+    withLogProbabilities: boolean,
+    declares: boolean,
+  ): Promise<readonly StepScores[]> {
+    // Small values between are not computed with the step, because nobody reads them.
+    const read = noGrad(() =>
+      withoutValues(() => {
+        const { tokens, positions } = this.#cache.begin({ groups }, declares);
+        const call = { cache: this.#cache, positionIds: positions, logitsToKeep: scored.length };
+        const logits = this.#model.forward(tokens, call).select(0, 0).to('f32');
+        return withLogProbabilities ? stack([logits, logits.logSoftmax()], 1) : logits;
+      }),
+    );
+    const data = await read.data();
+    const values = data instanceof Float32Array ? data : Float32Array.from(data, Number);
+    const { vocabSize } = this.#facts;
+    const width = read.shape.at(-1) ?? vocabSize;
+    const each = withLogProbabilities ? 2 : 1;
+    const row = (at: number): Float32Array => values.slice(at * width, at * width + vocabSize);
+    return scored.map((_, index) => ({
+      scores: row(each * index),
+      logProbabilities: withLogProbabilities ? row(each * index + 1) : null,
+    }));
+  }
+}

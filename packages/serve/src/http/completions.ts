@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto';
+import { complete, type Completion } from '../engine/complete.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { GeneratedToken, GenerationRequest } from '../engine/generation-request.ts';
+import {
+  type AppContext,
+  type Call,
+  engineOf,
+  given,
+  reasonOf,
+  requestOf,
+  seconds,
+} from './app-context.ts';
+import { eventOf, eventStream } from './event-stream.ts';
+import { joinStreams } from './join-streams.ts';
+import type { CompletionBody } from './request-bodies.ts';
+import { usageOf } from './usage.ts';
+
+/** POST /v1/completions. */
+export async function completions(
+  context: AppContext,
+  call: Call<CompletionBody>,
+): Promise<Response> {
+  const { body } = call;
+  const engine = engineOf(context, body.model);
+  const requests = promptsOf(body).map((prompt): GenerationRequest => ({
+    ...requestOf(body, call, context),
+    prompt,
+    maxNewTokens: body.max_tokens ?? 16,
+    ...given('logProbabilities', body.logprobs),
+  }));
+  const head = {
+    id: `cmpl-${randomUUID()}`,
+    object: 'text_completion',
+    created: seconds(),
+    model: body.model,
+  };
+  const streams = requests.map((request) => engine.generate(request));
+  if (body.stream === true) {
+    const events = eventsOf(engine, body, requests, streams, head);
+    const { stalledMs } = context.limits;
+    return eventStream(events, { stalledMs, onCancel: () => call.abort.abort() });
+  }
+  const all = await Promise.all(streams.map((stream) => complete(stream)));
+  const choices = all.flatMap((samples, prompt) =>
+    samples.map((sample) => ({
+      text: sample.text,
+      index: prompt * samples.length + sample.sample,
+      logprobs: body.logprobs == null ? null : logProbabilitiesOf(engine, sample),
+      finish_reason: reasonOf(sample.finishReason),
+    })),
+  );
+  return Response.json({ ...head, choices, usage: usageOf(engine, requests, all.flat()) });
+}
+
+async function* eventsOf(
+  engine: Engine,
+  body: CompletionBody,
+  requests: readonly GenerationRequest[],
+  streams: readonly AsyncGenerator<GeneratedToken, void, void>[],
+  head: object,
+): AsyncGenerator<string, void, void> {
+  const samples = body.n ?? 1;
+  let tokens = 0;
+  for await (const { stream, value } of joinStreams(streams)) {
+    tokens += Number(value.token !== null);
+    if (value.text === '' && value.finishReason === null && body.logprobs == null) continue;
+    const choice = {
+      text: value.text,
+      index: stream * samples + value.sample,
+      logprobs: body.logprobs == null ? null : logProbabilitiesOf(engine, listsOf(value)),
+      finish_reason: reasonOf(value.finishReason),
+    };
+    yield eventOf({ ...head, choices: [choice] });
+  }
+  if (body.stream_options?.include_usage === true) {
+    yield eventOf({ ...head, choices: [], usage: usageOf(engine, requests, tokens) });
+  }
+  yield eventOf('[DONE]');
+}
+
+/** A body has one prompt or several, and each is a text or tokens. */
+function promptsOf({ prompt }: CompletionBody): readonly (string | readonly number[])[] {
+  if (typeof prompt === 'string') return [prompt];
+  const numbers = prompt.filter((each) => typeof each === 'number');
+  if (numbers.length > 0) return [numbers];
+  return prompt.filter((each) => typeof each !== 'number');
+}
+
+function listsOf({ token, logProbability, likely }: GeneratedToken): LogProbabilities {
+  if (token === null) return { tokens: [], logProbabilities: [], likely: [] };
+  return { tokens: [token], logProbabilities: [logProbability ?? 0], likely: [likely] };
+}
+
+type LogProbabilities = Pick<Completion, 'tokens' | 'logProbabilities' | 'likely'>;
+
+function logProbabilitiesOf(
+  { tokenizer }: Engine,
+  { tokens, logProbabilities, likely }: LogProbabilities,
+): object {
+  const textOf = (token: number): string => tokenizer?.decode([token]) ?? String(token);
+  let offset = 0;
+  const texts = tokens.map(textOf);
+  return {
+    tokens: texts,
+    token_logprobs: logProbabilities,
+    top_logprobs: likely.map((each) =>
+      Object.fromEntries(each.map(({ token, logProbability }) => [textOf(token), logProbability])),
+    ),
+    text_offset: texts.map((text) => {
+      const own = offset;
+      offset += text.length;
+      return own;
+    }),
+  };
+}

@@ -1,0 +1,91 @@
+import type { EngineStatistics } from '../engine/engine.ts';
+import type { ServedModel } from './served-model.ts';
+
+interface Metric {
+  readonly name: string;
+  readonly kind: 'counter' | 'gauge';
+  readonly help: string;
+  readonly value: (statistics: EngineStatistics) => number;
+}
+
+/** Metrics with vLLM's names, so that its dashboards fit. */
+const metrics: readonly Metric[] = [
+  {
+    name: 'vllm:num_requests_running',
+    kind: 'gauge',
+    help: 'Sequences that steps compute.',
+    value: ({ running }) => running,
+  },
+  {
+    name: 'vllm:num_requests_waiting',
+    kind: 'gauge',
+    help: 'Sequences that wait.',
+    value: ({ waiting }) => waiting,
+  },
+  {
+    name: 'vllm:kv_cache_usage_perc',
+    kind: 'gauge',
+    help: 'The part of the blocks that sequences use, from 0 to 1.',
+    value: ({ usedBlocks, blocks }) => usedBlocks / blocks,
+  },
+  {
+    name: 'vllm:num_preemptions_total',
+    kind: 'counter',
+    help: 'How often a sequence lost its blocks.',
+    value: ({ preemptions }) => preemptions,
+  },
+  {
+    name: 'vllm:generation_tokens_total',
+    kind: 'counter',
+    help: 'Tokens that were generated.',
+    value: ({ generatedTokens }) => generatedTokens,
+  },
+  {
+    name: 'vllm:prefix_cache_hits_total',
+    kind: 'counter',
+    help: 'Tokens of prompts that were found in the cache.',
+    value: ({ prefixTokens }) => prefixTokens,
+  },
+  {
+    name: 'shardwise:computed_tokens_total',
+    kind: 'counter',
+    help: 'Tokens whose keys and values were computed.',
+    value: ({ computedTokens }) => computedTokens,
+  },
+  {
+    name: 'shardwise:steps_total',
+    kind: 'counter',
+    help: 'Steps of rolling batches.',
+    value: ({ steps }) => steps,
+  },
+  {
+    name: 'shardwise:cache_bytes',
+    kind: 'gauge',
+    help: 'The bytes of keys and values.',
+    value: ({ cacheBytes }) => cacheBytes,
+  },
+];
+
+/** How many responses had which status. */
+export type ResponseCounts = ReadonlyMap<number, number>;
+
+/** The text that Prometheus reads. */
+export function metricsText(models: readonly ServedModel[], responses: ResponseCounts): string {
+  const lines = metrics.flatMap(({ name, kind, help, value }) => [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} ${kind}`,
+    ...models.flatMap(({ id, engine }) =>
+      engine === null ? [] : [`${name}{model_name="${escaped(id)}"} ${value(engine.statistics)}`],
+    ),
+  ]);
+  const counts = [...responses].map(
+    ([status, count]) => `shardwise:responses_total{status="${status}"} ${count}`,
+  );
+  const name = 'shardwise:responses_total';
+  const head = [`# HELP ${name} Responses by status.`, `# TYPE ${name} counter`];
+  return `${[...lines, ...head, ...counts].join('\n')}\n`;
+}
+
+function escaped(label: string): string {
+  return label.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}

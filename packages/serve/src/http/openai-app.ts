@@ -1,0 +1,153 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { type Context, Hono } from 'hono';
+import type { z } from 'zod';
+import { ApiError, apiErrorOf } from './api-error.ts';
+import { ApiKeys } from './api-keys.ts';
+import { type AppContext, type Call, seconds, type ServerLimits } from './app-context.ts';
+import { chatCompletions } from './chat.ts';
+import { completions } from './completions.ts';
+import { embeddings } from './embeddings.ts';
+import { metricsText } from './metrics.ts';
+import { readBody } from './read-body.ts';
+import {
+  chatSchema,
+  completionSchema,
+  embeddingSchema,
+  responseSchema,
+} from './request-schemas.ts';
+import { responses } from './responses.ts';
+import type { ServedModel } from './served-model.ts';
+
+/** Options of `openAIApp`. */
+export interface OpenAIAppOptions extends Partial<ServerLimits> {
+  readonly models: readonly ServedModel[];
+  /** The keys of which a request must have one. Default: none is asked for. */
+  readonly apiKeys?: readonly string[];
+  /** Is told of errors that are not the fault of a request. Default: `console.error`. */
+  readonly onError?: (error: unknown) => void;
+}
+
+const appRules: OptionRules<OpenAIAppOptions> = {
+  models: option.required(option.listOf(option.object<ServedModel>('a model'))),
+  apiKeys: option.listOf(option.nonEmptyText),
+  onError: option.callback(),
+  maxBodyBytes: option.integer(1),
+  maxWaiting: option.integer(1),
+  maxSamples: option.integer(1),
+  requestTimeoutMs: option.positive,
+  stalledMs: option.positive,
+};
+
+const defaults: ServerLimits = {
+  maxBodyBytes: 2 ** 20,
+  maxWaiting: 128,
+  maxSamples: 16,
+  requestTimeoutMs: 600_000,
+  stalledMs: 60_000,
+};
+
+/** An application that answers requests of OpenAI's interface. */
+export interface OpenAIApp {
+  readonly fetch: (request: Request) => Response | Promise<Response>;
+  /** Refuses new requests from now on. */
+  close(): void;
+}
+
+/**
+ * Makes an application of OpenAI's interface for these models: completions, chat completions, responses, embeddings and
+ * models, with `/health` and `/metrics`. It reads nothing from a request that is not in a schema, and answers a field
+ * that it does not know with 400.
+ */
+export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
+  checkOptions('openAIApp', options, appRules);
+  const { models, apiKeys = [], onError = (error) => console.error(error), ...limits } = options;
+  const context: AppContext = { models, limits: { ...defaults, ...limits } };
+  const keys = new ApiKeys(apiKeys);
+  const counts = new Map<number, number>();
+  let isClosing = false;
+  const app = new Hono();
+  app.use(async (c, next) => {
+    await next();
+    counts.set(c.res.status, (counts.get(c.res.status) ?? 0) + 1);
+  });
+  app.onError((error) => {
+    const told = apiErrorOf(error);
+    if (told.status >= 500) onError(error);
+    return told.response();
+  });
+  app.notFound((c) =>
+    new ApiError(404, `There is nothing at ${c.req.method} ${c.req.path}.`, {
+      type: 'not_found_error',
+    }).response(),
+  );
+  app.get('/health', () =>
+    Response.json({ status: isClosing ? 'closing' : 'ok' }, { status: isClosing ? 503 : 200 }),
+  );
+  const post = <Schema extends z.ZodType>(
+    path: string,
+    schema: Schema,
+    answer: (context: AppContext, call: Call<z.infer<Schema>>) => Promise<Response>,
+  ): void => {
+    app.post(path, async (c) => {
+      const tenant = keys.tenantOf(c.req.header('authorization'));
+      if (isClosing) throw closing();
+      const body = await readBody(c.req.raw, context.limits.maxBodyBytes, schema);
+      const abort = new AbortController();
+      c.req.raw.signal.addEventListener('abort', () => abort.abort());
+      return answer(context, { body, tenant, abort });
+    });
+  };
+  post('/v1/completions', completionSchema, completions);
+  post('/v1/chat/completions', chatSchema, chatCompletions);
+  post('/v1/responses', responseSchema, responses);
+  post('/v1/embeddings', embeddingSchema, embeddings);
+  const created = seconds();
+  const modelOf = ({ id }: ServedModel): object => ({
+    id,
+    object: 'model',
+    created,
+    owned_by: 'shardwise',
+  });
+  const withKey = (answer: (c: Context) => Response) => (c: Context) => {
+    keys.tenantOf(c.req.header('authorization'));
+    return answer(c);
+  };
+  app.get(
+    '/v1/models',
+    withKey(() => Response.json({ object: 'list', data: models.map(modelOf) })),
+  );
+  app.get(
+    '/v1/models/:id{.+}',
+    withKey((c) => {
+      const found = models.find(({ id }) => id === c.req.param('id'));
+      if (found !== undefined) return Response.json(modelOf(found));
+      throw new ApiError(404, `There is no model '${c.req.param('id')}'.`, {
+        type: 'not_found_error',
+        code: 'model_not_found',
+      });
+    }),
+  );
+  app.get(
+    '/metrics',
+    withKey(
+      () =>
+        new Response(metricsText(models, counts), {
+          headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
+        }),
+    ),
+  );
+  return {
+    fetch: (request) => app.fetch(request),
+    close: () => {
+      isClosing = true;
+    },
+  };
+}
+
+function closing(): ApiError {
+  return new ApiError(503, 'The server is closing. Ask another one.', {
+    type: 'server_error',
+    code: 'closing',
+    headers: { 'retry-after': '1' },
+  });
+}

@@ -1,0 +1,73 @@
+/** A field that may be left out or null. */
+type Maybe<T> = T | null | undefined;
+
+/** Fields that say how tokens are chosen. Those that are no part of OpenAI's interface have vLLM's names. */
+export interface SamplingFields {
+  readonly temperature?: Maybe<number>;
+  readonly top_p?: Maybe<number>;
+  readonly top_k?: Maybe<number>;
+  readonly min_p?: Maybe<number>;
+  readonly repetition_penalty?: Maybe<number>;
+  readonly ignore_eos?: Maybe<boolean>;
+  readonly stop_token_ids?: Maybe<number[]>;
+  readonly priority?: Maybe<number>;
+  readonly frequency_penalty?: Maybe<number>;
+  readonly presence_penalty?: Maybe<number>;
+  readonly seed?: Maybe<number>;
+  readonly stop?: Maybe<string | string[]>;
+  readonly n?: Maybe<number>;
+}
+
+interface StreamFields {
+  readonly model: string;
+  readonly stream?: Maybe<boolean>;
+  readonly stream_options?: Maybe<{ readonly include_usage?: boolean | undefined }>;
+}
+
+/** The body of POST /v1/completions. */
+export interface CompletionBody extends SamplingFields, StreamFields {
+  readonly prompt: string | string[] | number[] | number[][];
+  readonly max_tokens?: Maybe<number>;
+  readonly logprobs?: Maybe<number>;
+}
+
+interface TextPart {
+  readonly type: 'text' | 'input_text' | 'output_text';
+  readonly text: string;
+}
+
+interface Message {
+  readonly role: string;
+  readonly content?: Maybe<string | TextPart[]>;
+  readonly [field: string]: unknown;
+}
+
+/** The body of POST /v1/chat/completions. */
+export interface ChatBody extends SamplingFields, StreamFields {
+  readonly messages: Message[];
+  readonly max_tokens?: Maybe<number>;
+  readonly max_completion_tokens?: Maybe<number>;
+  readonly logprobs?: Maybe<boolean>;
+  readonly top_logprobs?: Maybe<number>;
+  readonly tools?: Maybe<object[]>;
+  readonly tool_choice?: Maybe<'auto' | 'none'>;
+  /** Variables of the template, as vLLM names them. */
+  readonly chat_template_kwargs?: Maybe<Record<string, unknown>>;
+}
+
+/** The body of POST /v1/responses. */
+export interface ResponseBody extends SamplingFields {
+  readonly model: string;
+  readonly input: string | { readonly role: string; readonly content: string | TextPart[] }[];
+  readonly instructions?: Maybe<string>;
+  readonly max_output_tokens?: Maybe<number>;
+  readonly stream?: Maybe<boolean>;
+  readonly metadata?: Maybe<Record<string, string>>;
+}
+
+/** The body of POST /v1/embeddings. */
+export interface EmbeddingBody {
+  readonly model: string;
+  readonly input: string | string[] | number[] | number[][];
+  readonly encoding_format?: Maybe<'float' | 'base64'>;
+}

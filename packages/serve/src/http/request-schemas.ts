@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import type { ChatBody, CompletionBody, EmbeddingBody, ResponseBody } from './request-bodies.ts';
+
+const tokens = z.array(z.int().nonnegative());
+
+/** Fields that say how tokens are chosen, in all interfaces that generate. */
+const sampling = {
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  // These are no part of OpenAI's interface, and have vLLM's names.
+  top_k: z.int().nullish(),
+  min_p: z.number().min(0).max(1).nullish(),
+  repetition_penalty: z.number().positive().nullish(),
+  ignore_eos: z.boolean().nullish(),
+  stop_token_ids: tokens.nullish(),
+  priority: z.int().nullish(),
+};
+
+const penalties = {
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  seed: z.int().nullish(),
+  stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(16)]).nullish(),
+  n: z.int().min(1).max(128).nullish(),
+};
+
+const stream = {
+  stream: z.boolean().nullish(),
+  stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
+};
+
+/** Fields that clients send and that change nothing here. */
+const neutral = {
+  user: z.string().nullish(),
+  metadata: z.record(z.string(), z.string()).nullish(),
+  store: z.boolean().nullish(),
+  service_tier: z.string().nullish(),
+};
+
+export const completionSchema: z.ZodType<CompletionBody> = z.strictObject({
+  model: z.string(),
+  prompt: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
+  max_tokens: z.int().positive().nullish(),
+  logprobs: z.int().min(0).max(20).nullish(),
+  echo: z.literal(false).nullish(),
+  best_of: z.literal(1).nullish(),
+  suffix: z.literal('').nullish(),
+  ...sampling,
+  ...penalties,
+  ...stream,
+  ...neutral,
+});
+
+const textParts = z.array(
+  z.strictObject({ type: z.enum(['text', 'input_text', 'output_text']), text: z.string() }),
+);
+
+const message = z.looseObject({
+  role: z.string().min(1),
+  content: z.union([z.string(), textParts]).nullish(),
+});
+
+export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
+  model: z.string(),
+  messages: z.array(message).min(1),
+  max_tokens: z.int().positive().nullish(),
+  max_completion_tokens: z.int().positive().nullish(),
+  logprobs: z.boolean().nullish(),
+  top_logprobs: z.int().min(0).max(20).nullish(),
+  response_format: z.strictObject({ type: z.literal('text') }).nullish(),
+  tools: z.array(z.looseObject({ type: z.literal('function') })).nullish(),
+  tool_choice: z.enum(['auto', 'none']).nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  /** Variables of the template, as vLLM names them. */
+  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
+  ...sampling,
+  ...penalties,
+  ...stream,
+  ...neutral,
+});
+
+export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
+  model: z.string(),
+  input: z.union([
+    z.string(),
+    z
+      .array(
+        z.strictObject({
+          type: z.literal('message').optional(),
+          role: z.string().min(1),
+          content: z.union([z.string(), textParts]),
+        }),
+      )
+      .min(1),
+  ]),
+  instructions: z.string().nullish(),
+  max_output_tokens: z.int().positive().nullish(),
+  stream: z.boolean().nullish(),
+  ...sampling,
+  ...neutral,
+});
+
+export const embeddingSchema: z.ZodType<EmbeddingBody> = z.strictObject({
+  model: z.string(),
+  input: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
+  encoding_format: z.enum(['float', 'base64']).nullish(),
+  user: z.string().nullish(),
+});

@@ -1,0 +1,16 @@
+import type { Engine } from '../engine/engine.ts';
+
+/** A model that a server offers. */
+export interface ServedModel {
+  /** What requests call it. */
+  readonly id: string;
+  /** Generates text. Null if the model only embeds. */
+  readonly engine: Engine | null;
+  /** Makes a vector of each text, or of its tokens. Null if the model only generates. */
+  readonly embed: TextEmbedder | null;
+}
+
+/** Makes vectors of texts. */
+export type TextEmbedder = (
+  inputs: readonly (string | readonly number[])[],
+) => Promise<{ readonly vectors: readonly Float32Array[]; readonly tokens: number }>;

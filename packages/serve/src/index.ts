@@ -1,0 +1,20 @@
+export { complete, type Completion } from './engine/complete.ts';
+export { Engine, type EngineStatistics } from './engine/engine.ts';
+export type { EngineOptions } from './engine/engine-options.ts';
+export type {
+  FinishReason,
+  GeneratedToken,
+  GenerationRequest,
+} from './engine/generation-request.ts';
+export type { TokenProbability } from './sampling/log-probabilities.ts';
+export type { SamplingOptions } from './sampling/sampling-options.ts';
+export {
+  byPriority,
+  fairByTenant,
+  firstCome,
+  type SchedulingPolicy,
+  type ServedTokens,
+  shortestFirst,
+} from './scheduling/policies.ts';
+export type { SchedulerOptions } from './scheduling/scheduler.ts';
+export type { Sequence } from './scheduling/sequence.ts';

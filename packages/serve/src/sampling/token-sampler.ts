@@ -1,0 +1,46 @@
+import { Generator } from '@shardwise/core/extend';
+import { drawToken, type LogitsProcessor, mostLikely, processorsOf } from '@shardwise/models';
+import type { SamplingOptions } from './sampling-options.ts';
+
+/** Chooses the tokens of one sequence. Its draws depend on its seed and on its own tokens, and on no other sequence. */
+export class TokenSampler {
+  readonly #processors: readonly LogitsProcessor[];
+  readonly #penalize: LogitsProcessor;
+  readonly #generator: Generator | null;
+  readonly #promptLength: number;
+
+  /** `promptLength` is the number of tokens that were not generated. */
+  constructor(options: SamplingOptions, seed: number, promptLength: number) {
+    const { temperature = 1, topK, topP = 1, minP = 0, repetitionPenalty = 1 } = options;
+    const draws = temperature > 0;
+    this.#processors = processorsOf(
+      { temperature: draws ? temperature : 1, topK: topK ?? null, topP, minP, repetitionPenalty },
+      draws,
+    );
+    this.#penalize = penalties(options);
+    this.#generator = draws ? new Generator(seed) : null;
+    this.#promptLength = promptLength;
+  }
+
+  /** The next token. Changes the scores. `tokens` are those of the sequence until now. Shape: scores [V]. */
+  choose(scores: Float32Array, tokens: readonly number[]): number {
+    this.#penalize(scores, tokens.slice(this.#promptLength));
+    for (const process of this.#processors) process(scores, tokens);
+    return this.#generator === null ? mostLikely(scores) : drawToken(scores, this.#generator);
+  }
+}
+
+/** The penalties of OpenAI, by how often a token was generated. */
+function penalties({
+  frequencyPenalty = 0,
+  presencePenalty = 0,
+}: SamplingOptions): LogitsProcessor {
+  if (frequencyPenalty === 0 && presencePenalty === 0) return () => {};
+  return (scores, generated) => {
+    const counts = new Map<number, number>();
+    for (const token of generated) counts.set(token, (counts.get(token) ?? 0) + 1);
+    for (const [token, count] of counts) {
+      scores[token] = (scores[token] ?? 0) - frequencyPenalty * count - presencePenalty;
+    }
+  };
+}

@@ -1,0 +1,306 @@
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { BlockAllocator, type BlockCopy } from '../blocks/block-allocator.ts';
+import { BlockTable } from '../blocks/block-table.ts';
+import { firstCome, type SchedulingPolicy } from './policies.ts';
+import type { ScheduledChunk, Sequence, SequenceOptions } from './sequence.ts';
+
+/** Options of a scheduler. The names are those of vLLM. */
+export interface SchedulerOptions {
+  /** The number of blocks of the cache. */
+  readonly blockCount: number;
+  /** The number of tokens of a block. Default: 16. */
+  readonly blockSize?: number;
+  /** The most sequences that run at once. Default: 32. */
+  readonly maxSequences?: number;
+  /**
+   * The most tokens of a prompt that a step computes, so that sequences that go on need not wait for a long prompt.
+   * Default: 64.
+   */
+  readonly maxChunkTokens?: number;
+  /** Who comes first. Default: `firstCome`. */
+  readonly policy?: SchedulingPolicy;
+  /** Whether sequences begin with blocks of others that have the same tokens. Default: true. */
+  readonly prefixCaching?: boolean;
+}
+
+export const schedulerRules: OptionRules<SchedulerOptions> = {
+  blockCount: option.required(option.integer(1)),
+  blockSize: option.integer(1),
+  maxSequences: option.integer(1),
+  maxChunkTokens: option.integer(1),
+  policy: option.callback(),
+  prefixCaching: option.flag,
+};
+
+/** What the next step does, and what happened to sequences since the step before. */
+export interface StepPlan {
+  /** The tokens to compute: at most one chunk of each sequence. */
+  readonly chunks: readonly ScheduledChunk[];
+  /** Blocks to copy before anything is written. */
+  readonly copies: readonly BlockCopy[];
+  /** Sequences whose blocks were taken. They wait again, and will compute their tokens anew. */
+  readonly preempted: readonly Sequence[];
+  /** Sequences whose deadline has passed. They are gone. */
+  readonly expired: readonly Sequence[];
+}
+
+/**
+ * Decides what each step of a rolling batch computes: one token of each sequence that goes on, and beside these a chunk
+ * of one prompt. Sequences join and leave between steps. It knows blocks and numbers of tokens, and no tensors.
+ */
+export class Scheduler {
+  readonly allocator: BlockAllocator;
+  readonly blockSize: number;
+  readonly maxSequences: number;
+  readonly maxChunkTokens: number;
+  readonly #policy: SchedulingPolicy;
+  readonly #prefixCaching: boolean;
+  #waiting: Sequence[] = [];
+  #running: Sequence[] = [];
+  readonly #served = new Map<string, number>();
+  #nextNumber = 0;
+
+  /** Throws ConfigError for options that are out of range. */
+  constructor(options: SchedulerOptions) {
+    checkOptions('a scheduler', options, schedulerRules);
+    this.allocator = new BlockAllocator(options.blockCount);
+    this.blockSize = options.blockSize ?? 16;
+    this.maxSequences = options.maxSequences ?? 32;
+    this.maxChunkTokens = options.maxChunkTokens ?? 64;
+    this.#policy = options.policy ?? firstCome;
+    this.#prefixCaching = options.prefixCaching ?? true;
+  }
+
+  get waiting(): readonly Sequence[] {
+    return this.#waiting;
+  }
+
+  get running(): readonly Sequence[] {
+    return this.#running;
+  }
+
+  get isIdle(): boolean {
+    return this.#waiting.length + this.#running.length === 0;
+  }
+
+  /** The number of tokens that each tenant got. */
+  get served(): ReadonlyMap<string, number> {
+    return this.#served;
+  }
+
+  /** Throws ConfigError for a sequence that would not fit if it were alone. */
+  add(options: SequenceOptions): Sequence {
+    const { prompt, maxNewTokens, samples = 1, priority = 0, tenant = '', salt = '' } = options;
+    this.#requireFit(prompt.length + maxNewTokens, samples);
+    const number = this.#nextNumber++;
+    const sequence: Sequence = {
+      number,
+      tokens: [...prompt],
+      promptLength: prompt.length,
+      maxNewTokens,
+      samples,
+      priority,
+      tenant,
+      deadline: options.deadline ?? Number.POSITIVE_INFINITY,
+      arrival: number,
+      table: new BlockTable(this.allocator, this.blockSize, salt),
+      computed: 0,
+      preemptions: 0,
+      prefixHit: 0,
+    };
+    this.#waiting.push(sequence);
+    return sequence;
+  }
+
+  /** Removes a sequence that has ended, or that nobody waits for. Without effect if it is gone already. */
+  remove(sequence: Sequence): void {
+    this.#waiting = this.#waiting.filter((other) => other !== sequence);
+    this.#running = this.#running.filter((other) => other !== sequence);
+    sequence.table.release();
+    sequence.computed = 0;
+  }
+
+  /**
+   * Adds a sequence that continues the same tokens in the same blocks, which are copied when one of both writes them. Only
+   * for a running sequence, which counts its samples.
+   */
+  fork(sequence: Sequence): Sequence {
+    const number = this.#nextNumber++;
+    sequence.samples--;
+    const copy: Sequence = {
+      ...sequence,
+      number,
+      samples: 1,
+      tokens: [...sequence.tokens],
+      table: sequence.table.fork(),
+    };
+    this.#running.push(copy);
+    return copy;
+  }
+
+  /** Adds the token that follows a sequence whose tokens are all computed. */
+  append(sequence: Sequence, token: number): void {
+    sequence.tokens.push(token);
+    this.#served.set(sequence.tenant, (this.#served.get(sequence.tenant) ?? 0) + 1);
+  }
+
+  /** Takes the blocks of all sequences and forgets all contents, as when the weights have changed. */
+  restart(): void {
+    for (const sequence of this.#running) this.#takeBlocks(sequence);
+    this.#waiting = [...this.#running, ...this.#waiting];
+    this.#running = [];
+    this.allocator.forget();
+  }
+
+  /** Plans a step, and reserves the blocks for it. `now` is compared with deadlines. */
+  plan(now: number): StepPlan {
+    const expired = this.#expire(now);
+    const preempted: Sequence[] = [];
+    const chunks: ScheduledChunk[] = [];
+    const copies: BlockCopy[] = [];
+    let hasPrefill = false;
+    const take = (sequence: Sequence, count: number): void => {
+      const { table, computed, tokens } = sequence;
+      copies.push(...table.append(missing(sequence, count)));
+      chunks.push({ sequence, start: computed, count, isLast: computed + count === tokens.length });
+      hasPrefill ||= count > 1;
+    };
+    const order = this.#running.toSorted((a, b) => this.#compare(a, b));
+    // Sequences that have one token left come first: they are what users are waiting for.
+    const isDecoding = ({ tokens, computed }: Sequence): boolean => tokens.length - computed === 1;
+    const decoding = order.filter((sequence) => isDecoding(sequence));
+    const others = order.filter((sequence) => !isDecoding(sequence));
+    for (const sequence of [...decoding, ...others]) {
+      if (preempted.includes(sequence)) continue;
+      const count = this.#nextCount(sequence);
+      if (count > 1 && hasPrefill) continue;
+      if (this.#makeRoom(sequence, count, order, { chunks, preempted })) take(sequence, count);
+    }
+    if (preempted.length === 0) {
+      this.#admit((sequence) => {
+        const count = this.#nextCount(sequence);
+        if (count > 1 && hasPrefill) return null;
+        return { count, take: () => take(sequence, count) };
+      });
+    }
+    return { chunks, copies, preempted, expired };
+  }
+
+  /** Notes that a step has computed its chunks. */
+  complete({ chunks }: Pick<StepPlan, 'chunks'>): void {
+    for (const { sequence, start, count } of chunks) {
+      // A sequence that was removed meanwhile has no blocks.
+      if (sequence.table.length < start + count) continue;
+      sequence.computed = start + count;
+      if (this.#prefixCaching) sequence.table.seal(sequence.tokens, sequence.computed);
+    }
+  }
+
+  /** What contradicts itself in blocks and sequences. Empty if all is well. Tests ask after every step. */
+  faults(): readonly string[] {
+    const all = [...this.#waiting, ...this.#running];
+    const faults = [...this.allocator.faults(all.flatMap(({ table }) => table.blocks))];
+    for (const { number, table, computed } of all) {
+      const needed = Math.ceil(table.length / this.blockSize);
+      if (table.blocks.length !== needed) {
+        faults.push(`sequence ${number} has ${table.blocks.length} blocks, and needs ${needed}`);
+      }
+      if (computed > table.length) faults.push(`sequence ${number} computed more than has places`);
+    }
+    if (this.#waiting.some(({ table }) => table.length > 0)) faults.push('one waits with blocks');
+    if (this.#running.length > this.maxSequences) faults.push('too many sequences run');
+    return faults;
+  }
+
+  /** How many tokens of a sequence a step computes at most. */
+  #nextCount({ tokens, computed }: Sequence): number {
+    return Math.min(tokens.length - computed, this.maxChunkTokens);
+  }
+
+  /** Takes blocks from the last sequences until there are enough. Returns false if the sequence has lost its own. */
+  #makeRoom(
+    sequence: Sequence,
+    count: number,
+    order: readonly Sequence[],
+    {
+      chunks,
+      preempted,
+    }: { readonly chunks: readonly ScheduledChunk[]; readonly preempted: Sequence[] },
+  ): boolean {
+    const needed = (): number => sequence.table.blocksFor(missing(sequence, count));
+    while (needed() > this.allocator.available) {
+      const planned = new Set(chunks.map((chunk) => chunk.sequence));
+      const victim =
+        order.findLast((other) => !planned.has(other) && !preempted.includes(other)) ?? sequence;
+      this.#preempt(victim);
+      preempted.push(victim);
+      if (victim === sequence) return false;
+    }
+    return true;
+  }
+
+  #preempt(sequence: Sequence): void {
+    this.#takeBlocks(sequence);
+    this.#running = this.#running.filter((other) => other !== sequence);
+    this.#waiting.unshift(sequence);
+  }
+
+  #takeBlocks(sequence: Sequence): void {
+    sequence.table.release();
+    sequence.computed = 0;
+    sequence.preemptions++;
+  }
+
+  /** Admits waiting sequences in order, until one does not fit. */
+  #admit(
+    plan: (sequence: Sequence) => { readonly count: number; readonly take: () => void } | null,
+  ): void {
+    const taken = this.#running.reduce((sum, { samples }) => sum + samples, 0);
+    let places = this.maxSequences - taken;
+    for (const sequence of this.#waiting.toSorted((a, b) => this.#compare(a, b))) {
+      if (places < sequence.samples) return;
+      const first = plan(sequence);
+      if (first === null) return;
+      const needed = this.#prefixCaching
+        ? sequence.table.blocksToBegin(sequence.tokens, first.count).blocks
+        : Math.ceil(first.count / this.blockSize);
+      // Each running sequence may need a block soon, and would otherwise take it from the one that is admitted.
+      if (needed + this.#running.length > this.allocator.available) return;
+      if (this.#prefixCaching) sequence.computed = sequence.table.adoptPrefix(sequence.tokens);
+      sequence.prefixHit = sequence.computed;
+      plan(sequence)?.take();
+      this.#waiting = this.#waiting.filter((other) => other !== sequence);
+      this.#running.push(sequence);
+      places -= sequence.samples;
+    }
+  }
+
+  #expire(now: number): readonly Sequence[] {
+    const expired = [...this.#running, ...this.#waiting].filter(({ deadline }) => deadline <= now);
+    for (const sequence of expired) this.remove(sequence);
+    return expired;
+  }
+
+  #compare(a: Sequence, b: Sequence): number {
+    return this.#policy(a, b, this.#served) || a.arrival - b.arrival;
+  }
+
+  #requireFit(tokens: number, samples: number): void {
+    const blocks = samples * Math.ceil(tokens / this.blockSize);
+    const { blockCount } = this.allocator;
+    if (blocks <= blockCount && samples <= this.maxSequences) return;
+    throw new ConfigError(
+      {
+        asked: `to continue a prompt up to ${tokens} tokens, ${samples} times`,
+        found: `that takes ${blocks} blocks of the cache's ${blockCount}, and at most ${this.maxSequences} sequences run at once`,
+        todo: 'Give a larger cache, or ask for fewer tokens',
+      },
+      { tokens, samples, blocks, blockCount },
+    );
+  }
+}
+
+/** How many tokens have no place yet, if `count` tokens are computed next. */
+function missing({ computed, table }: Sequence, count: number): number {
+  return Math.max(0, computed + count - table.length);
+}

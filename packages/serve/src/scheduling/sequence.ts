@@ -1,0 +1,51 @@
+import type { BlockTable } from '../blocks/block-table.ts';
+
+/** What a scheduler is told of a sequence when it arrives. */
+export interface SequenceOptions {
+  readonly prompt: readonly number[];
+  /** The most tokens that are added to the prompt. */
+  readonly maxNewTokens: number;
+  /** How many sequences continue the prompt. They share its blocks. Default: 1. */
+  readonly samples?: number;
+  /** Higher ones come first, if the policy asks for it. Default: 0. */
+  readonly priority?: number;
+  /** Whose sequence it is, for fairness and statistics. Default: ''. */
+  readonly tenant?: string;
+  /** Sequences of different salts share no blocks. Default: ''. */
+  readonly salt?: string;
+  /** When the sequence ends, whether it is complete or not, on the clock of the scheduler. Default: never. */
+  readonly deadline?: number;
+}
+
+/** A prompt with the tokens that were added to it, as the scheduler sees it. */
+export interface Sequence {
+  readonly number: number;
+  /** The prompt, and behind it the tokens that were added. */
+  readonly tokens: number[];
+  readonly promptLength: number;
+  readonly maxNewTokens: number;
+  /** How many sequences it will become, with itself. */
+  samples: number;
+  readonly priority: number;
+  readonly tenant: string;
+  readonly deadline: number;
+  /** When it arrived, in numbers of sequences. */
+  readonly arrival: number;
+  table: BlockTable;
+  /** How many tokens have their keys and values in the cache. */
+  computed: number;
+  /** How often its blocks were taken from it. */
+  preemptions: number;
+  /** How many tokens it found in the cache when it last began. */
+  prefixHit: number;
+}
+
+/** Some tokens of a sequence that the next step computes. */
+export interface ScheduledChunk {
+  readonly sequence: Sequence;
+  /** The place of the first token in the sequence. */
+  readonly start: number;
+  readonly count: number;
+  /** Whether the chunk ends with the last token, whose scores choose the next one. */
+  readonly isLast: boolean;
+}

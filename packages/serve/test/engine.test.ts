@@ -1,0 +1,174 @@
+import { fromData, statistics } from '@shardwise/core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { complete, type Completion } from '../src/engine/complete.ts';
+import { Engine } from '../src/engine/engine.ts';
+import type { EngineOptions } from '../src/engine/engine-options.ts';
+import type { GenerationRequest } from '../src/engine/generation-request.ts';
+import {
+  golden,
+  goldenModel,
+  randomModel,
+  randomTokens,
+  trainingLogProbabilities,
+  useCpu,
+} from './models.ts';
+
+beforeAll(useCpu);
+
+async function answer(engine: Engine, request: GenerationRequest): Promise<Completion> {
+  const [first] = await complete(engine.generate(request));
+  return first ?? expect.fail();
+}
+
+describe.each(golden.models)('$name', ({ name, greedy, eos, greedyWithEos }) => {
+  const options: Readonly<Record<string, EngineOptions>> = {
+    'whole prompts': {},
+    'prompts in chunks, and too few blocks': { maxChunkTokens: 3, blockSize: 4, cacheTokens: 64 },
+  };
+
+  test.each(Object.entries(options))(
+    'generates what transformers generates, with %s',
+    async (_, own) => {
+      const engine = new Engine(await goldenModel(name), null, own);
+      const texts = await Promise.all(
+        golden.prompts.map((prompt) =>
+          answer(engine, { prompt, maxNewTokens: 24, temperature: 0, ignoreEos: true }),
+        ),
+      );
+      expect(texts.map(({ tokens }) => tokens)).toEqual(greedy.map((row) => row.slice(0, 24)));
+      await engine.dispose();
+    },
+  );
+
+  test('ends at the tokens that end a text', async () => {
+    const engine = new Engine(await goldenModel(name));
+    const texts = await Promise.all(
+      golden.prompts.map((prompt) =>
+        answer(engine, { prompt, maxNewTokens: 40, temperature: 0, stopTokenIds: [eos] }),
+      ),
+    );
+    expect(texts.map(({ tokens }) => tokens)).toEqual(greedyWithEos);
+  });
+});
+
+test('The same seed gives the same text, alone and among others.', async () => {
+  const engine = new Engine(randomModel('llama'));
+  const request = { prompt: randomTokens(5, 20), maxNewTokens: 30, seed: 7, topP: 0.9, topK: 50 };
+  const alone = await answer(engine, request);
+  const others = Array.from({ length: 9 }, (_, seed) =>
+    answer(engine, { prompt: randomTokens(seed + 50, 9 * seed + 2), maxNewTokens: 25 }),
+  );
+  expect(await answer(engine, request)).toEqual(alone);
+  await Promise.all(others);
+  expect((await answer(engine, { ...request, seed: 8 })).tokens).not.toEqual(alone.tokens);
+});
+
+test('Samples of a prompt share its blocks, and are those of their seeds.', async () => {
+  const engine = new Engine(randomModel('gpt2'));
+  const request = { prompt: randomTokens(5, 37), maxNewTokens: 12, seed: 3 };
+  const samples = await complete(engine.generate({ ...request, samples: 3 }));
+  expect(engine.statistics.computedTokens).toBe(37 + 3 * 11);
+  expect(samples.map(({ sample }) => sample)).toEqual([0, 1, 2]);
+  const each = await Promise.all([3, 4, 5].map((seed) => answer(engine, { ...request, seed })));
+  expect(samples.map(({ tokens }) => tokens)).toEqual(each.map(({ tokens }) => tokens));
+});
+
+test('A caller that stops iterating ends its request, and no block is lost.', async () => {
+  const engine = new Engine(randomModel('gpt2'), null, { prefixCaching: false });
+  const request = { prompt: randomTokens(5, 37), maxNewTokens: 100, ignoreEos: true };
+  let count = 0;
+  for await (const _ of engine.generate(request)) if (++count === 5) break;
+  const controller = new AbortController();
+  const aborted = complete(engine.generate({ ...request, signal: controller.signal }));
+  controller.abort(new Error('the client has gone'));
+  await expect(aborted).rejects.toThrow('the client has gone');
+  await engine.drain();
+  expect(engine.statistics).toMatchObject({ waiting: 0, running: 0, usedBlocks: 0 });
+});
+
+test('A request ends at its time limit with what there is.', async () => {
+  let time = 0;
+  const engine = new Engine(randomModel('gpt2'), null, { now: () => time++ });
+  const request = { prompt: [1, 2, 3], maxNewTokens: 100, timeoutMs: 10, ignoreEos: true };
+  const { finishReason, tokens } = await answer(engine, request);
+  expect(finishReason).toBe('timeout');
+  expect(tokens.length).toBeGreaterThan(3);
+  expect(tokens.length).toBeLessThan(12);
+});
+
+test('After an update of the weights, texts are those of the new weights.', async () => {
+  const model = randomModel('llama');
+  const engine = new Engine(model);
+  const request = {
+    prompt: randomTokens(5, 40),
+    maxNewTokens: 12,
+    temperature: 0,
+    logProbabilities: 0,
+    ignoreEos: true,
+  };
+  const before = await answer(engine, request);
+  for (const parameter of model.parameters()) {
+    const values = Array.from(await parameter.data(), (value) => Number(value) * 1.1);
+    parameter.assign(fromData(Float32Array.from(values), parameter.shape, 'f32'));
+  }
+  const after = await answer(engine, request);
+  expect(after.logProbabilities).not.toEqual(before.logProbabilities);
+  const all = await trainingLogProbabilities(model, [...request.prompt, ...after.tokens]);
+  expect(after.logProbabilities).toEqual(all.slice(39));
+});
+
+test('A bounded number of programs is compiled, and none for what has been before.', async () => {
+  // A rank that has compiled nothing yet.
+  await useCpu();
+  const engine = new Engine(randomModel('gpt2'), null, { maxSequences: 8 });
+  const compiledBy = async (wave: number): Promise<number> => {
+    const before = statistics().programsCompiled;
+    await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        answer(engine, {
+          prompt: randomTokens(wave * 20 + index, 2 + ((wave * 37 + index * 29) % 150)),
+          maxNewTokens: 5 + ((wave + index * 7) % 40),
+          ignoreEos: true,
+        }),
+      ),
+    );
+    return statistics().programsCompiled - before;
+  };
+  const counts: number[] = [];
+  for (const wave of [0, 1, 2, 3, 1, 2]) counts.push(await compiledBy(wave));
+  // Two for each form of a step: a chunk, single tokens, and both.
+  expect(counts[0]).toBeLessThanOrEqual(8);
+  expect(counts.slice(1, 4).reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(3);
+  expect(counts.slice(4)).toEqual([0, 0]);
+});
+
+describe('What cannot be is refused', () => {
+  const wrong: readonly (readonly [string, GenerationRequest, string])[] = [
+    ['an empty prompt', { prompt: [] }, 'which has no tokens'],
+    ['a token that is not there', { prompt: [211] }, 'the token 211'],
+    ['a text without a tokenizer', { prompt: 'a' }, 'an engine without a tokenizer'],
+    [
+      'a prompt beyond the context',
+      { prompt: randomTokens(1, 512), maxNewTokens: 1 },
+      'a model with 512 positions',
+    ],
+    ['k above the vocabulary', { prompt: [1], topK: 212 }, 'a vocabulary of 211 tokens'],
+    ['k without draws', { prompt: [1], temperature: 0, topK: 3 }, 'nothing is drawn'],
+  ];
+
+  test.each(wrong)('%s', (_, request, message) => {
+    expect(() => new Engine(randomModel('gpt2')).generate(request)).toThrow(message);
+  });
+
+  test('more tokens than the cache has places for', () => {
+    const engine = new Engine(randomModel('gpt2'), null, { cacheTokens: 64 });
+    const request = { prompt: randomTokens(1, 60), maxNewTokens: 10 };
+    expect(() => engine.generate(request)).toThrow("of the cache's 4");
+  });
+
+  test('a cache without a block', () => {
+    expect(() => new Engine(randomModel('gpt2'), null, { cacheTokens: 8 })).toThrow(
+      'blocks of 16 tokens, of which none fits',
+    );
+  });
+});

@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs';
+import { cpu } from '@shardwise/backend-cpu';
+import { manualSeed, setRank } from '@shardwise/core';
+import { fromData, Generator, type Tensor } from '@shardwise/core/extend';
+import {
+  architectures,
+  GPT2LMHeadModel,
+  LlamaForCausalLM,
+  modelFromConfig,
+  type PretrainedModel,
+} from '@shardwise/models';
+import { expect } from 'vitest';
+import { z } from 'zod';
+import { fill } from './golden-weights.ts';
+
+const rows = z.array(z.array(z.number()));
+
+/** What transformers generates with small models: packages/models/test/golden/generation.json. */
+export const golden = z
+  .object({
+    prompts: rows,
+    models: z.array(
+      z.object({
+        name: z.string(),
+        architecture: z.string(),
+        config: z.record(z.string(), z.unknown()),
+        greedy: rows,
+        eos: z.number(),
+        greedyWithEos: rows,
+      }),
+    ),
+  })
+  .parse(
+    JSON.parse(
+      readFileSync(`${import.meta.dirname}/../../models/test/golden/generation.json`, 'utf8'),
+    ),
+  );
+
+export async function useCpu(): Promise<void> {
+  setRank({ device: await cpu() });
+}
+
+/** A model of the golden file with its weights. */
+export async function goldenModel(name: string): Promise<PretrainedModel> {
+  const { config, architecture } =
+    golden.models.find((each) => each.name === name) ?? expect.fail();
+  const model = modelFromConfig({ ...config, architectures: [architecture] }, architectures);
+  await fill(model);
+  return model;
+}
+
+/** A model with random weights and a context of 512 tokens. */
+export function randomModel(family: 'gpt2' | 'llama', seed = 1): PretrainedModel {
+  manualSeed(seed);
+  const generator = new Generator(seed);
+  const dropout = { residPdrop: 0, embdPdrop: 0, attnPdrop: 0 };
+  return family === 'gpt2'
+    ? new GPT2LMHeadModel(
+        {
+          vocabSize: 211,
+          nPositions: 512,
+          nEmbd: 48,
+          nLayer: 2,
+          nHead: 3,
+          initializerRange: 0.2,
+          ...dropout,
+        },
+        { generator },
+      )
+    : new LlamaForCausalLM(
+        {
+          vocabSize: 211,
+          maxPositionEmbeddings: 512,
+          hiddenSize: 64,
+          intermediateSize: 96,
+          numHiddenLayers: 2,
+          numAttentionHeads: 4,
+          numKeyValueHeads: 2,
+          initializerRange: 0.2,
+        },
+        { generator },
+      );
+}
+
+/**
+ * The log-probability that a training forward gives each token of a text, from the second one on.
+ * Shape: -> [tokens - 1].
+ */
+export async function trainingLogProbabilities(
+  model: PretrainedModel,
+  tokens: readonly number[],
+): Promise<readonly number[]> {
+  const ids = fromData(Int32Array.from(tokens), [1, tokens.length], 'i32');
+  const logits: Tensor = model.forward(ids, {});
+  const next = fromData(Int32Array.from(tokens.slice(1)), [1, tokens.length - 1, 1], 'i32');
+  const own = logits
+    .slice(1, 0, tokens.length - 1)
+    .logSoftmax()
+    .gather(2, next);
+  return Array.from(await own.data(), Number);
+}
+
+/** Tokens that depend on a number. */
+export function randomTokens(seed: number, length: number, vocabulary = 211): number[] {
+  const generator = new Generator(seed);
+  return Array.from(generator.uniform(length, 0, 1), (value) => Math.floor(value * vocabulary));
+}
