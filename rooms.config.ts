@@ -204,6 +204,16 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     weights: ['model', 'layers', 'quantized', 'lora'],
     generation: ['model', 'layers'],
   },
+  planner: {
+    model: [],
+    cluster: [],
+    estimates: [],
+    cost: ['model', 'cluster'],
+    search: ['model', 'cluster', 'cost'],
+    simulation: ['model', 'cluster', 'cost'],
+    calibration: ['model', 'cluster', 'cost'],
+    files: ['model', 'cluster'],
+  },
   'backend-cpu': {
     memory: [],
     program: [],
@@ -285,6 +295,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
+    plan: ['text', 'report', 'profile', 'doctor/links'],
     top: ['text', 'rendezvous', 'run-state', 'report', 'terminal'],
     verify: ['environment'],
     cli: [
@@ -295,6 +306,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'doctor',
       'top',
       'verify',
+      'plan',
       'checkpoint/*',
       'rendezvous',
       'run-state',
