@@ -35,7 +35,15 @@ describe('a config.json of Hugging Face', () => {
   });
 
   test('of GPT-2 has the parameters of the published checkpoint', () => {
-    const gpt2 = describeConfig({ architectures: ['GPT2LMHeadModel'], model_type: 'gpt2' });
+    const gpt2 = describeConfig({
+      architectures: ['GPT2LMHeadModel'],
+      model_type: 'gpt2',
+      n_embd: 768,
+      n_layer: 12,
+      n_head: 12,
+      n_positions: 1024,
+      vocab_size: 50_257,
+    });
     expect(parameterCount(gpt2)).toBe(124_439_808);
     expect(gpt2).toMatchObject({ layers: 12, hidden: 768, heads: 12, vocabulary: 50_257 });
   });
@@ -45,12 +53,17 @@ describe('a config.json of Hugging Face', () => {
       ...llama,
       architectures: ['MixtralForCausalLM'],
       model_type: 'mixtral',
-      intermediate_size: 14_336,
-      num_key_value_heads: 8,
+      hidden_size: 64,
+      intermediate_size: 224,
+      num_attention_heads: 8,
+      num_key_value_heads: 2,
       num_local_experts: 8,
       num_experts_per_tok: 2,
     });
-    expect(parameterCount(mixtral)).toBe(46_702_792_704);
+    // Attention, router and norms of a layer, its experts, both embeddings and the last norm.
+    const layer = 64 * 64 * 2 + 2 * 64 * 16 + 64 * 8 + 2 * 64;
+    const sizes = { layer, experts: 8 * 3 * 64 * 224, finalNorm: 64, head: 32_000 * 64 };
+    expect(mixtral.parameters).toEqual({ ...sizes, embedding: 32_000 * 64 });
     expect(mixtral.experts).toEqual({ count: 8, active: 2 });
   });
 
@@ -80,7 +93,7 @@ describe('any module', () => {
     expect(parameterCount(described)).toBe(8 * 16 + 16 + 16 * 4 + 4);
     // Forward and weight gradients of both products, and the input gradient of the second.
     expect(flopsPerRow(described)).toBe(2 * (2 * 8 * 16 + 3 * 16 * 4));
-    expect(described.modules.map(({ path }) => path)).toEqual(['', 'second']);
+    expect(described.modules.map(({ path }) => path)).toEqual(['first', 'second']);
   });
 
   test('without a loss is an error', () => {

@@ -24,9 +24,7 @@ const golden = z
       }),
     ),
   })
-  .parse(
-    JSON.parse(readFileSync(new URL('./golden/estimates.json', import.meta.url), 'utf8')),
-  );
+  .parse(JSON.parse(readFileSync(new URL('./golden/estimates.json', import.meta.url), 'utf8')));
 
 test.each(golden.deepspeed)(
   "tables for $elements parameters on $nodes × $ranksPerNode ranks are those that DeepSpeed's estimators print",

@@ -1,4 +1,10 @@
-import { ConfigError, elementCount, type Module } from '@shardwise/core/extend';
+import {
+  ConfigError,
+  constructParts,
+  elementCount,
+  type Module,
+  replicated,
+} from '@shardwise/core/extend';
 import { architectures, modelFromConfig } from '@shardwise/models';
 import { z } from 'zod';
 import { type TransformerDescription, transformer } from './transformer.ts';
@@ -32,13 +38,14 @@ const sizesSchema = z.object({
  * for a model that is no transformer.
  */
 export function describeConfig(json: unknown, sequence?: number): TransformerDescription {
-  const model = modelFromConfig(json, architectures);
   const parsed = sizesSchema.safeParse(json);
   const sizes = parsed.success ? parsed.data : undefined;
   const hidden = sizes?.hidden_size ?? sizes?.n_embd;
   const layers = sizes?.num_hidden_layers ?? sizes?.n_layer;
   const heads = sizes?.num_attention_heads ?? sizes?.n_head;
   if (sizes === undefined || hidden === undefined || layers === undefined || heads === undefined) {
+    // A config of an unknown architecture is the more important mistake.
+    modelOf(json, 1);
     throw new ConfigError(
       {
         asked: 'a plan for a config.json',
@@ -48,7 +55,9 @@ export function describeConfig(json: unknown, sequence?: number): TransformerDes
       {},
     );
   }
-  const counted = countParts(model);
+  // All layers have the same parameters, so two of them tell those of any number.
+  const [counted, two] = [1, 2].map((count) => countParts(modelOf(json, count)));
+  if (counted === undefined || two === undefined) throw new RangeError('two models were made');
   const positions = sizes.max_position_embeddings ?? sizes.n_positions ?? 1024;
   const gated = counted.names.some((name) => /gate_proj|\.w3\.|experts\.gate_up/.test(name));
   const count = sizes.num_local_experts;
@@ -70,10 +79,25 @@ export function describeConfig(json: unknown, sequence?: number): TransformerDes
     ...(count === undefined ? {} : { experts: { count, active: sizes.num_experts_per_tok ?? 1 } }),
   });
   const { layer, experts, ...whole } = counted.parts;
-  return {
-    ...description,
-    parameters: { ...whole, layer: layer / layers, experts: experts / layers },
-  };
+  const ofLayer = { layer: two.parts.layer - layer, experts: two.parts.experts - experts };
+  return { ...description, parameters: { ...whole, ...ofLayer } };
+}
+
+/** Makes the model with another number of layers. No parameter is kept, so it may be larger than this machine. */
+function modelOf(json: unknown, layers: number): Module {
+  return constructParts(
+    (_, { shape }) => ({ bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 }),
+    () => modelFromConfig(withLayers(json, layers), architectures, { initialValues: 'zeros' }),
+  );
+}
+
+function withLayers(json: unknown, layers: number): unknown {
+  if (typeof json !== 'object' || json === null) return json;
+  const changed = Object.entries(json).map(([key, value]: [string, unknown]) => {
+    if (key === 'num_hidden_layers' || key === 'n_layer') return [key, layers];
+    return [key, key === 'layer_types' && Array.isArray(value) ? value.slice(0, layers) : value];
+  });
+  return Object.fromEntries(changed);
 }
 
 type Part = keyof TransformerDescription['parameters'];

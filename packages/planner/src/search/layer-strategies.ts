@@ -12,8 +12,14 @@ export interface LayerStrategies {
   readonly seconds: number;
 }
 
-/** The parts into which memory is divided. The bytes of choices are rounded up to parts. */
-const PARTS = 2048;
+/** A choice for each of the layers so far. No other of the same last choice needs less memory and less time. */
+interface Chain extends LayerChoice {
+  readonly choice: number;
+  readonly before: Chain | null;
+}
+
+/** With more chains than this, those that need almost the same memory as another are left out. */
+const MAX_CHAINS = 4096;
 
 /**
  * Chooses one of several ways for each layer, so that all together take the least time and fit into the memory
@@ -25,67 +31,47 @@ export function chooseLayerStrategies(
   memoryBytes: number,
   switchSeconds: (from: number, to: number) => number = () => 0,
 ): LayerStrategies | null {
-  const part = memoryBytes / PARTS;
-  const partsOf = ({ bytes }: LayerChoice): number =>
-    bytes === 0 ? 0 : Math.ceil(bytes / part - 1e-9);
-  if (layers.length === 0) return { choices: [], bytes: 0, seconds: 0 };
-  if (memoryBytes <= 0) return null;
-  // Rows are choices of the last layer so far, columns the memory that is used.
-  let best: Float64Array[] = [];
-  const before: Int32Array[][] = [];
-  for (const [index, choices] of layers.entries()) {
-    const from: Int32Array[] = [];
-    const next = choices.map((choice, to) => {
-      const seconds = new Float64Array(PARTS + 1).fill(Infinity);
-      const chosen = new Int32Array(PARTS + 1).fill(-1);
-      const needed = partsOf(choice);
-      for (let used = needed; used <= PARTS; used++) {
-        if (index === 0) {
-          seconds[used] = used === needed ? choice.seconds : Infinity;
-          continue;
-        }
-        for (const [last, row] of best.entries()) {
-          const sum = (row[used - needed] ?? Infinity) + switchSeconds(last, to) + choice.seconds;
-          if (sum < (seconds[used] ?? Infinity)) {
-            seconds[used] = sum;
-            chosen[used] = last;
-          }
-        }
-      }
-      from.push(chosen);
-      return seconds;
-    });
-    best = next;
-    before.push(from);
+  let chains: readonly Chain[] = [{ choice: -1, bytes: 0, seconds: 0, before: null }];
+  for (const choices of layers) {
+    const before = chains;
+    chains = choices.flatMap(({ bytes, seconds }, choice) =>
+      best(
+        before.flatMap((chain): Chain[] => {
+          const used = chain.bytes + bytes;
+          if (used > memoryBytes) return [];
+          const between = chain.before === null ? 0 : switchSeconds(chain.choice, choice);
+          return [
+            { choice, bytes: used, seconds: chain.seconds + between + seconds, before: chain },
+          ];
+        }),
+        memoryBytes,
+      ),
+    );
   }
-  return traceBack(layers, best, before, partsOf);
+  const [first, ...others] = chains;
+  if (first === undefined) return null;
+  const end = others.reduce((least, each) => (each.seconds < least.seconds ? each : least), first);
+  return { choices: choicesOf(end), bytes: end.bytes, seconds: end.seconds };
 }
 
-/** Follows the choices from the last layer to the first. */
-function traceBack(
-  layers: readonly (readonly LayerChoice[])[],
-  best: readonly Float64Array[],
-  before: readonly (readonly Int32Array[])[],
-  partsOf: (choice: LayerChoice) => number,
-): LayerStrategies | null {
-  let end = { choice: -1, used: 0, seconds: Infinity };
-  for (const [choice, row] of best.entries()) {
-    for (const [used, seconds] of row.entries()) {
-      if (seconds < end.seconds) end = { choice, used, seconds };
-    }
+/** Returns the chains of which no other needs less memory and less time, by their memory. */
+function best(chains: readonly Chain[], memoryBytes: number): readonly Chain[] {
+  const kept: Chain[] = [];
+  for (const chain of chains.toSorted((a, b) => a.bytes - b.bytes || a.seconds - b.seconds)) {
+    const last = kept.at(-1);
+    if (last === undefined || chain.seconds < last.seconds) kept.push(chain);
   }
-  if (end.choice < 0) return null;
+  if (kept.length <= MAX_CHAINS) return kept;
+  let bytes = -Infinity;
+  return kept.filter((chain) => {
+    const isFar = chain.bytes - bytes >= memoryBytes / MAX_CHAINS;
+    if (isFar) bytes = chain.bytes;
+    return isFar;
+  });
+}
+
+function choicesOf(end: Chain): readonly number[] {
   const choices: number[] = [];
-  let { choice, used } = end;
-  let bytes = 0;
-  for (let index = layers.length - 1; index >= 0; index--) {
-    choices.unshift(choice);
-    const made = layers[index]?.[choice];
-    if (made === undefined) return null;
-    bytes += made.bytes;
-    const last = before[index]?.[choice]?.[used] ?? -1;
-    used -= partsOf(made);
-    choice = last;
-  }
-  return { choices, bytes, seconds: end.seconds };
+  for (let chain = end; chain.before !== null; chain = chain.before) choices.unshift(chain.choice);
+  return choices;
 }

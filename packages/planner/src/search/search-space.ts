@@ -205,6 +205,9 @@ export function refusalOf(
   }
   if (pp > 1 && zero > 1) return 'a pipeline with zero 2 or 3 communicates for each microbatch';
   if (dataParallel % expertParallel !== 0) return 'ep does not divide dp';
+  if (layout.offload === 'optimizer and parameters' && zero < 3) {
+    return 'parameters that are on the host are divided, and gathered for each layer (zero 3)';
+  }
   return layout.offload !== 'nothing' && zero === 0 && dataParallel > 1
     ? 'states that are on the host are divided first'
     : null;

@@ -1,4 +1,4 @@
-import type { Action, ComputeAction, TransferAction } from '@shardwise/strategies';
+import type { Action, ComputeAction, OverlapAction, TransferAction } from '@shardwise/strategies';
 import { EventQueue } from './event-queue.ts';
 import { type FlowEnd, Network } from './network.ts';
 import { rankAt, type SimulatedRun, type SimulatedSpan, type StageTimes } from './simulated-run.ts';
@@ -20,6 +20,9 @@ type Event =
   | { readonly kind: 'go'; readonly actor: Actor }
   | { readonly kind: 'flow'; readonly end: FlowEnd<Message> }
   | { readonly kind: 'arrived'; readonly key: string };
+
+/** What takes time on a rank. */
+type Computation = ComputeAction | OverlapAction;
 
 /** A place of a replica: the ranks that share its layers, which do everything together. */
 interface Actor {
@@ -128,23 +131,15 @@ class Player {
           this.#send(actor, action);
           break;
         case 'receiveActivation':
-        case 'receiveGradient': {
-          const key = keyOf(actor.replica, action);
-          const arrived = this.#arrived.get(key);
-          if (arrived === undefined) {
-            this.#waiting.set(key, actor);
-            return;
-          }
-          this.#arrived.delete(key);
-          this.#span(actor, `wait ${action.kind}`, 'communication', Math.max(actor.now, arrived));
-          break;
-        }
+        case 'receiveGradient':
+        // A receive does not wait: the computation that needs the message does.
         case 'unshard':
         case 'reshard':
         case 'reduceGradient':
           // Reductions follow when all replicas have come to the end (`simulate-run.ts`).
           break;
         default: {
+          if (!this.#takeInputs(actor, action)) return;
           const seconds = this.#secondsOf(actor, action);
           actor.busy += seconds;
           this.#span(actor, nameOf(action), 'compute', actor.now + seconds);
@@ -157,6 +152,35 @@ class Player {
     }
   }
 
+  /** Waits for the messages that a computation needs. False: one is not there, and its arrival continues the actor. */
+  #takeInputs(actor: Actor, action: Computation): boolean {
+    for (const key of this.#inputsOf(actor, action)) {
+      const arrived = this.#arrived.get(key);
+      if (arrived === undefined) {
+        this.#waiting.set(key, actor);
+        return false;
+      }
+      this.#span(actor, 'wait for a message', 'communication', Math.max(actor.now, arrived));
+    }
+    return true;
+  }
+
+  #inputsOf({ place, replica }: Actor, action: Computation): readonly string[] {
+    const { edges, rankOfStage } = this.#run.schedule;
+    const parts = action.kind === 'overlap' ? action.actions : [action];
+    return parts.flatMap(({ kind, stage, microbatch }) => {
+      if (kind === 'weightGradient') return [];
+      const isForward = kind === 'forward';
+      return edges.flatMap(({ from, to, gradient }) => {
+        const isInput = isForward ? to === stage : from === stage && gradient;
+        const peer = isForward ? from : to;
+        if (!isInput || rankOfStage[peer] === place) return [];
+        const message = isForward ? 'receiveActivation' : 'receiveGradient';
+        return [keyOf(replica, { kind: message, stage, peer, microbatch })];
+      });
+    });
+  }
+
   #span(actor: Actor, name: string, category: SimulatedSpan['category'], endSeconds: number): void {
     if (endSeconds > actor.now && this.#keepsSpans(actor.replica)) {
       actor.spans.push({ name, category, startSeconds: actor.now, endSeconds });
@@ -164,7 +188,7 @@ class Player {
     actor.now = endSeconds;
   }
 
-  #secondsOf(actor: Actor, action: Extract<Action, ComputeAction | { kind: 'overlap' }>): number {
+  #secondsOf(actor: Actor, action: Computation): number {
     const parts = action.kind === 'overlap' ? action.actions : [action];
     const seconds = parts.map(({ kind, stage }) => {
       const times = this.#run.places[actor.place]?.stages.get(stage);
@@ -295,7 +319,7 @@ function otherEnd({ kind, stage, peer, microbatch }: TransferAction): TransferAc
   return { kind: received, stage: peer, peer: stage, microbatch };
 }
 
-function nameOf(action: Extract<Action, ComputeAction | { kind: 'overlap' }>): string {
+function nameOf(action: Computation): string {
   const parts = action.kind === 'overlap' ? action.actions : [action];
   return parts
     .map(({ kind, stage, microbatch }) => `${kind} ${stage} of ${microbatch}`)

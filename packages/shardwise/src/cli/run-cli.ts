@@ -264,7 +264,9 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     });
   program
     .command('plan')
-    .description('say how to divide a model among devices: what fits, how long a step takes, and why')
+    .description(
+      'say how to divide a model among devices: what fits, how long a step takes, and why',
+    )
     .requiredOption(
       '--model <place>',
       'a name such as gpt:175b, or a folder with the config.json of a model',
@@ -297,7 +299,12 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .command('measure')
     .description('measure what this machine computes and sends, and write it as a cluster for plan')
     .argument('[file]', 'the file to write', 'cluster.json')
-    .option('-n, --nproc <count>', 'number of ranks, between which links are measured', parseRanks, 2)
+    .option(
+      '-n, --nproc <count>',
+      'number of ranks, between which links are measured',
+      parseRanks,
+      2,
+    )
     .action(async (file: string, raw: unknown) => {
       const { measureByOptions } = await import('./commands.ts');
       await measureByOptions(argv[1] ?? '', file, raw);

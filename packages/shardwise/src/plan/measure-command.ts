@@ -24,7 +24,10 @@ export async function measureCommand({ file, ranks, main }: MeasureOptions): Pro
   const links = ranks === 1 ? [] : (await measuredLinks(main, ranks)).links;
   const device = await measureDevice(ranks);
   const link = {
-    latencySeconds: median(links.map(({ latencyUs }) => latencyUs / 1e6), 1e-6),
+    latencySeconds: median(
+      links.map(({ latencyUs }) => latencyUs / 1e6),
+      1e-6,
+    ),
     bytesPerSecond: median(
       links.map(({ bytesPerSecond }) => bytesPerSecond),
       device.memoryBytesPerSecond,

@@ -10,7 +10,18 @@ const style = `
 .keys{display:flex;flex-wrap:wrap;gap:12px;font-size:12px}.keys i{display:inline-block;width:9px;height:9px;border-radius:3px;margin-right:6px}
 `;
 
-const colours = ['#3b6fd4', '#7a9ae0', '#c9ced8', '#d9822b', '#e0b04c', '#a06cd5', '#4aa3a2', '#c4504f', '#5a9e4b', '#8a6d5a'];
+const colours = [
+  '#3b6fd4',
+  '#7a9ae0',
+  '#c9ced8',
+  '#d9822b',
+  '#e0b04c',
+  '#a06cd5',
+  '#4aa3a2',
+  '#c4504f',
+  '#5a9e4b',
+  '#8a6d5a',
+];
 
 /** Shows or hides layouts by the memory that a rank may use. */
 const script = `
