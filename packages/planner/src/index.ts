@@ -94,3 +94,14 @@ export {
   type SimulateOptions,
   type Simulation,
 } from './simulation/simulate-run.ts';
+export { errorsOf, fitConstants, foldErrors } from './calibration/least-squares.ts';
+export {
+  memoryQuantities,
+  type MemoryQuantities,
+  memoryQuantitiesOf,
+} from './calibration/memory-quantities.ts';
+export {
+  quantitiesOf,
+  stepQuantities,
+  type StepQuantities,
+} from './calibration/step-quantities.ts';

@@ -49,7 +49,9 @@ export function vtrainRuns(name: 'many-nodes' | 'one-node'): readonly MeasuredRu
 }
 
 /** The playbook's runs with nanotron, measured or crashed. */
-export function playbookRuns(name: 'playbook' | 'playbook-crashed' | 'playbook-best'): readonly MeasuredRun[] {
+export function playbookRuns(
+  name: 'playbook' | 'playbook-crashed' | 'playbook-best',
+): readonly MeasuredRun[] {
   return readRows(`${name}.json`).map((row): MeasuredRun => {
     const dataParallel = number(row, 'dp');
     const isDivided = number(row, 'zero') === 1 && dataParallel > 1;
