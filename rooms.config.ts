@@ -213,6 +213,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     simulation: ['model', 'cluster', 'cost'],
     calibration: ['model', 'cluster', 'cost'],
     files: ['model', 'cluster'],
+    automatic: [],
   },
   'backend-cpu': {
     memory: [],
@@ -295,7 +296,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
-    plan: ['text', 'report', 'profile', 'doctor/links'],
+    plan: ['text', 'run-state', 'report', 'profile', 'doctor/links'],
     top: ['text', 'rendezvous', 'run-state', 'report', 'terminal'],
     verify: ['environment'],
     cli: [

@@ -105,3 +105,4 @@ export {
   stepQuantities,
   type StepQuantities,
 } from './calibration/step-quantities.ts';
+export { auto, type AutoCandidate, type AutoChoice, type AutoOptions } from './automatic/auto.ts';

@@ -227,6 +227,7 @@ const planSchema = z.object({
   top: z.number(),
   json: z.boolean(),
   page: z.string().min(1).max(4096).optional(),
+  trace: z.string().min(1).max(4096).optional(),
 });
 
 /** Runs `shardwise plan` and returns the exit code. Throws the errors of planCommand. */
@@ -241,6 +242,7 @@ export async function planByOptions(raw: unknown): Promise<number> {
     sequence: options.sequence,
     memory: options.memory,
     page: options.page,
+    trace: options.trace,
   });
 }
 

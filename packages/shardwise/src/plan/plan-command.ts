@@ -3,6 +3,7 @@ import { type Goal, planText, planTraining } from '@shardwise/planner';
 import { openCluster, openModel } from '@shardwise/planner/node';
 import { displayPath } from '../text/display-path.ts';
 import { planPage } from './plan-page.ts';
+import { planTrace } from './plan-trace.ts';
 
 /** The options of `shardwise plan`. */
 export interface PlanCommandOptions {
@@ -20,6 +21,8 @@ export interface PlanCommandOptions {
   readonly json: boolean;
   /** The file of the page. Undefined: there is none. */
   readonly page: string | undefined;
+  /** The file for the timeline of the best layout, as the simulator plays it. Undefined: there is none. */
+  readonly trace: string | undefined;
 }
 
 /** Runs `shardwise plan` and returns the exit code: 1 if nothing fits. Throws ConfigError. */
@@ -38,9 +41,11 @@ export async function planCommand(options: PlanCommandOptions): Promise<number> 
     ...(memory === undefined ? {} : { memoryBytes: memory }),
   });
   if (options.page !== undefined) await writeFile(options.page, planPage(plan));
+  if (options.trace !== undefined) await writeFile(options.trace, planTrace(plan));
   const lines = [
     planText(plan),
     ...(options.page === undefined ? [] : ['', `Page: ${displayPath(options.page)}`]),
+    ...(options.trace === undefined ? [] : [`Timeline: ${displayPath(options.trace)}`]),
   ];
   process.stdout.write(`${options.json ? JSON.stringify(plan) : lines.join('\n')}\n`);
   return plan.ranked.length > 0 ? 0 : 1;
