@@ -13,6 +13,7 @@ const packages = [
   'data',
   'backend-cpu',
   'models',
+  'planner',
   'compat',
   'shardwise',
 ] as const;

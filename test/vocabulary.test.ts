@@ -89,7 +89,9 @@ describe('each kind of value is checked in one language', () => {
         sources.filter(({ text }) => pattern.test(text)).map(({ file }) => file.split('/')[1]),
       );
     const withZod = using(/from 'zod'/);
-    expect(withZod).toEqual(new Set(['collectives', 'compat', 'data', 'models', 'shardwise']));
+    expect(withZod).toEqual(
+      new Set(['collectives', 'compat', 'data', 'models', 'planner', 'shardwise']),
+    );
     const withCheck = using(/\bcheck\.Check\b|\bcheck\.object\(|saved-data\.ts'/);
     expect(withCheck).toEqual(new Set(['core', 'parameter-server']));
   });

@@ -10,8 +10,8 @@ import {
   quantitiesOf,
   stepQuantities,
 } from '@shardwise/planner';
-import { summarize } from '../packages/planner/test/support/errors.ts';
-import { playbookRuns, vtrainRuns } from '../packages/planner/test/support/measured-runs.ts';
+import { summarize } from '../test/measured/errors.ts';
+import { playbookRuns, vtrainRuns } from '../test/measured/measured-runs.ts';
 
 function report(
   table: string,

@@ -9,6 +9,8 @@ export const keywords: Readonly<Record<string, string>> = {
     'tokenizer huggingface chat template packing parquet jsonl webdataset streaming metrics images imagefolder jpeg png vit resnet',
   '/guides/fine-tune':
     'fine-tune finetune lora qlora peft adapter hugging face pretrained weights checkpoint safetensors gguf llama bert',
+  '/guides/plan':
+    'planner autotuner estimate cost model will it fit how long mfu simulate straggler',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
   '/guides/cluster':
     'doctor top watch live straggler iftop htop ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',

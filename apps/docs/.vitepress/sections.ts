@@ -32,6 +32,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Load data', 'data'],
       ['Tokenize and stream data', 'text-data'],
       ['Fine-tune your own model', 'fine-tune'],
+      ['Plan a run', 'plan'],
       ['Memory is too large', 'memory'],
       ['Steps are slow', 'slow-steps'],
       ['Debug a hang', 'debugging'],

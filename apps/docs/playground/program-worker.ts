@@ -16,6 +16,7 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
   '@shardwise/parameter-server': () => import('@shardwise/parameter-server'),
   '@shardwise/data': () => import('@shardwise/data'),
   '@shardwise/models': () => import('@shardwise/models'),
+  '@shardwise/planner': () => import('@shardwise/planner'),
   '@shardwise/backend-webgpu': () => import('@shardwise/backend-webgpu'),
   '@shardwise/backend-cpu': async () => ({
     cpu: (await import('@shardwise/backend-cpu/wasm')).wasm,

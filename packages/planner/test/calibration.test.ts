@@ -9,9 +9,13 @@ import {
   quantitiesOf,
   stepQuantities,
 } from '@shardwise/planner';
-import { scheduleFactsOf } from './support/slots.ts';
-import { areaUnderCurve, spearman, summarize } from './support/errors.ts';
-import { type MeasuredRun, playbookRuns, vtrainRuns } from './support/measured-runs.ts';
+import { scheduleFactsOf } from './slots.ts';
+import { areaUnderCurve, spearman, summarize } from '../../../test/measured/errors.ts';
+import {
+  type MeasuredRun,
+  playbookRuns,
+  vtrainRuns,
+} from '../../../test/measured/measured-runs.ts';
 
 function stepRows(runs: readonly MeasuredRun[]): {
   readonly quantities: readonly (readonly number[])[];

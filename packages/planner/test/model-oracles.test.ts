@@ -12,7 +12,7 @@ import {
   transformer,
   type TransformerDescription,
 } from '@shardwise/planner';
-import { readRows } from './support/rows.ts';
+import { readRows } from '../../../test/measured/rows.ts';
 
 const GIB = 2 ** 30;
 

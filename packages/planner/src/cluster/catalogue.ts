@@ -1,5 +1,5 @@
 import { ConfigError } from '@shardwise/core/extend';
-import { type ClusterDescription, readCluster } from './cluster.ts';
+import { type ClusterDescription, readCluster, usualEfficiency } from './cluster.ts';
 
 const GB = 1e9;
 const TERA = 1e12;
@@ -18,6 +18,8 @@ interface CatalogueEntry {
   readonly between: number;
   readonly toHost: number;
   readonly watts: number;
+  /** The share of `half` that large products reach, if it was measured. */
+  readonly products?: number;
   readonly source: string;
 }
 
@@ -47,6 +49,7 @@ const devices: Readonly<Record<string, CatalogueEntry>> = {
     between: 25,
     toHost: 32,
     watts: 400,
+    products: 0.75,
     source: 'NVIDIA A100 data sheet (SXM, 40 GB); DGX A100: 8 × 200 Gb/s',
   },
   a100: {
@@ -58,6 +61,7 @@ const devices: Readonly<Record<string, CatalogueEntry>> = {
     between: 25,
     toHost: 32,
     watts: 400,
+    products: 0.75,
     source: 'NVIDIA A100 data sheet (SXM, 80 GB); DGX A100: 8 × 200 Gb/s',
   },
   h100: {
@@ -193,7 +197,7 @@ function clusterOf(
         ...(f8 === undefined ? {} : { f8: f8 * TERA }),
       },
       memoryBytesPerSecond: entry.bandwidth * GB,
-      launchSeconds: 5e-6,
+      launchSeconds: 1.2e-5,
       watts: entry.watts,
     },
     links: {
@@ -202,6 +206,7 @@ function clusterOf(
       toHost: { latencySeconds: 1e-5, bytesPerSecond: entry.toHost * GB },
     },
     hostMemoryBytes: 2e12,
+    efficiency: { ...usualEfficiency, products: entry.products ?? usualEfficiency.products },
     source: entry.source,
   });
 }

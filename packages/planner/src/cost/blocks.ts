@@ -74,7 +74,7 @@ function expertLoad(ranks: number): number {
 }
 
 /** The shape of activations on one rank. */
-export function activationShape(
+function activationShape(
   layout: RunLayout,
   { sequence }: Workload,
   recompute: Recompute = 'none',

@@ -39,7 +39,7 @@ export const memoryKinds: readonly (keyof RankMemory)[] = [
 ];
 
 /** Adds up the kinds. */
-export function totalOf(kinds: RankMemory): number {
+function totalOf(kinds: RankMemory): number {
   return memoryKinds.reduce((sum, kind) => sum + kinds[kind], 0);
 }
 

@@ -14,7 +14,7 @@ export interface Place extends Block {
  * The numbers of layers of stages. Stages in the middle get one more if the number of stages does not divide that of
  * layers, because the first and the last stage also have embeddings and logits.
  */
-export function layersOfStages(layers: number, stages: number): readonly number[] {
+function layersOfStages(layers: number, stages: number): readonly number[] {
   const extra = layers % stages;
   const before = Math.floor((stages - extra) / 2);
   return Array.from(
@@ -103,8 +103,12 @@ function largestOf(
 }
 
 function sumOf(blocks: readonly Block[]): Block {
+  // Layers that are alike are one object.
+  const counts = new Map<Block, number>();
+  for (const block of blocks) counts.set(block, (counts.get(block) ?? 0) + 1);
+  const alike = [...counts];
   const sum = (value: (block: Block) => number): number =>
-    blocks.reduce((total, block) => total + value(block), 0);
+    alike.reduce((total, [block, count]) => total + count * value(block), 0);
   return {
     parameters: sum((block) => block.parameters),
     expertParameters: sum((block) => block.expertParameters),

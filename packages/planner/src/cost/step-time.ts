@@ -56,7 +56,7 @@ export interface MicrobatchTime {
 /** The share of a backward pass during which gradients can travel while others are computed. */
 const HIDING_SHARE = 0.8;
 /** Calls of kernels of one layer in a forward and a backward pass. */
-const CALLS_PER_LAYER = 40;
+const CALLS_PER_LAYER = 150;
 
 /** The operations per second of products at the peak, in the precision in which a run computes them. */
 export function peakFlops({ device }: ClusterDescription, precision: Precision): number {
@@ -111,8 +111,7 @@ export function microbatchTime(
   const flops = peakFlops(cluster, layout.precision) * efficiency.products;
   const moved = place.movedBytes / (device.memoryBytesPerSecond * efficiency.memory);
   const calls = place.layers * CALLS_PER_LAYER * device.launchSeconds;
-  // A device waits for the next call only if the work of the calls is shorter than making them.
-  const compute = Math.max((3 * place.forwardFlops) / flops + moved, calls);
+  const compute = (3 * place.forwardFlops) / flops + moved + calls;
   const recompute =
     place.recomputedFlops / flops +
     place.recomputedBytes / (device.memoryBytesPerSecond * efficiency.memory);

@@ -61,6 +61,8 @@ export function flopsPerToken(
       return 6 * parameterCount(model) + scores;
     case 'parameters':
       return 6 * parameterCount(model);
+    default:
+      return counts satisfies never;
   }
 }
 

@@ -34,7 +34,8 @@ function llama(
 
 const llama3 = { keyValueHeads: 8, vocabulary: 128_256, sequence: 8192 };
 const mpt = { vocabulary: 50_368 };
-const nanotron = { vocabulary: 131_072, tiedEmbeddings: true };
+const nanotron = { vocabulary: 131_072 };
+const tied = { ...nanotron, tiedEmbeddings: true };
 
 /** Models by family and size. Their sources are named above each family. */
 const families: Readonly<Record<string, Readonly<Record<string, Sizes>>>> = {
@@ -83,9 +84,9 @@ const families: Readonly<Record<string, Readonly<Record<string, Sizes>>>> = {
   },
   // Hugging Face, "The ultra-scale playbook": the models of its measurements.
   playbook: {
-    '1b': llama(2048, 16, 16, 8192, nanotron),
-    '3b': llama(3072, 28, 24, 8192, nanotron),
-    '8b': llama(4096, 32, 32, 14_336, { ...nanotron, tiedEmbeddings: false }),
+    '1b': llama(2048, 16, 16, 8192, tied),
+    '3b': llama(3072, 28, 24, 8192, tied),
+    '8b': llama(4096, 32, 32, 14_336, nanotron),
     '80b': llama(8192, 80, 64, 28_672, nanotron),
   },
   // Jiang et al. 2024, "Mixtral of experts".

@@ -219,7 +219,7 @@ export function clusterSizes(cluster: ClusterDescription): readonly ClusterDescr
 }
 
 /** Returns the divisors of a number, in ascending order. */
-export function divisors(number: number): readonly number[] {
+function divisors(number: number): readonly number[] {
   const small = Array.from(
     { length: Math.floor(Math.sqrt(number)) },
     (_, index) => index + 1,

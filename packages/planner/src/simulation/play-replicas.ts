@@ -260,12 +260,7 @@ export function slowdownOf(run: SimulatedRun, place: number, replica: number): n
 }
 
 /** The names of the links that a message of the first rank of a place goes over. */
-export function pathOf(
-  run: SimulatedRun,
-  from: number,
-  to: number,
-  replica: number,
-): readonly string[] {
+function pathOf(run: SimulatedRun, from: number, to: number, replica: number): readonly string[] {
   const { devicesPerHost, cards, spine } = run.topology;
   const [a, b] = [rankAt(run, from, replica, 0), rankAt(run, to, replica, 0)];
   const [hostA, hostB] = [Math.floor(a / devicesPerHost), Math.floor(b / devicesPerHost)];
