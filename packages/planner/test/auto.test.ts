@@ -1,4 +1,6 @@
-import { expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { runCases } from '../../../test/support/run-cases.ts';
 import type { ModelSpec } from '@shardwise/core/extend';
 import { ddp, explain, fsdp, planMemory, zero } from '@shardwise/strategies';
 import { auto, type AutoChoice } from '@shardwise/planner';
@@ -81,3 +83,34 @@ test('auto() says which axes it cannot use', () => {
     'a model that does not say how its layers are divided',
   );
 });
+
+describe('on ranks', () => {
+  let found: readonly (readonly unknown[])[] = [];
+  beforeAll(async () => {
+    // 20 elements, of which ddp keeps 16 bytes each, and zero 1 on two ranks 12.
+    const alike = ['ddp', 'zero', [320, 320], [319, 319]];
+    const cases = [{ data: alike }, { data: [[320, 319]] }];
+    found = await runCases(2, new URL('./ranks/automatic.ts', import.meta.url), cases);
+  });
+
+  test('a model trains exactly as by the strategy that auto() chose', () => {
+    const [byDdp, byZero, large, small] = trained.parse(found[0]?.[0]);
+    expect(large).toEqual(byDdp);
+    expect(small).toEqual(byZero);
+    expect(small).toHaveProperty('strategy', 'zero-1');
+  });
+
+  test('different memory on the ranks is an error on each of them', () => {
+    for (const each of found[1] ?? []) {
+      expect(trained.parse(each)).toEqual([{ error: 'CollectiveMismatchError' }]);
+    }
+    expect(found[1]).toHaveLength(2);
+  });
+});
+
+const trained = z.array(
+  z.union([
+    z.object({ strategy: z.string(), weights: z.array(z.number()) }),
+    z.object({ error: z.string() }),
+  ]),
+);
