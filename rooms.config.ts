@@ -211,6 +211,17 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     engine: ['sampling', 'scheduling', 'cache'],
     http: ['sampling', 'engine'],
   },
+  planner: {
+    model: [],
+    cluster: [],
+    estimates: [],
+    cost: ['model', 'cluster'],
+    search: ['model', 'cluster', 'cost'],
+    simulation: ['model', 'cluster', 'cost'],
+    calibration: ['model', 'cluster', 'cost'],
+    files: ['model', 'cluster'],
+    automatic: [],
+  },
   'backend-cpu': {
     memory: [],
     program: [],
@@ -292,6 +303,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
+    plan: ['text', 'run-state', 'report', 'profile', 'doctor/links'],
     top: ['text', 'rendezvous', 'run-state', 'report', 'terminal'],
     verify: ['environment'],
     cli: [
@@ -302,6 +314,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'doctor',
       'top',
       'verify',
+      'plan',
       'checkpoint/*',
       'rendezvous',
       'run-state',

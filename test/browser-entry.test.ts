@@ -36,6 +36,10 @@ test.each([
     'models/src/index.ts',
     ['@shardwise/backend-cpu/onnx', '@shardwise/core/extend', '@shardwise/strategies', 'zod'],
   ],
+  [
+    'planner/src/index.ts',
+    ['@shardwise/core/extend', '@shardwise/models', '@shardwise/strategies', 'zod'],
+  ],
   ['backend-cpu/src/onnx.ts', ['@shardwise/core/base', '@shardwise/core/spec']],
   [
     'data/src/index.ts',

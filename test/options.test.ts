@@ -14,6 +14,7 @@ const packages = [
   'backend-cpu',
   'models',
   'serve',
+  'planner',
   'compat',
   'shardwise',
 ] as const;

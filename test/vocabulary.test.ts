@@ -90,7 +90,7 @@ describe('each kind of value is checked in one language', () => {
       );
     const withZod = using(/from 'zod'/);
     expect(withZod).toEqual(
-      new Set(['collectives', 'compat', 'data', 'models', 'serve', 'shardwise']),
+      new Set(['collectives', 'compat', 'data', 'models', 'planner', 'serve', 'shardwise']),
     );
     const withCheck = using(/\bcheck\.Check\b|\bcheck\.object\(|saved-data\.ts'/);
     expect(withCheck).toEqual(new Set(['core', 'parameter-server']));

@@ -11,6 +11,8 @@ export const keywords: Readonly<Record<string, string>> = {
     'fine-tune finetune lora qlora peft adapter hugging face pretrained weights checkpoint safetensors gguf llama bert',
   '/guides/serve':
     'serve inference vllm openai api paged attention kv cache continuous rolling batch rollout logprobs chat completions',
+  '/guides/plan':
+    'planner autotuner estimate cost model will it fit how long mfu simulate straggler',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
   '/guides/cluster':
     'doctor top watch live straggler iftop htop ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',

@@ -33,6 +33,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Tokenize and stream data', 'text-data'],
       ['Fine-tune your own model', 'fine-tune'],
       ['Serve a model', 'serve'],
+      ['Plan a run', 'plan'],
       ['Memory is too large', 'memory'],
       ['Steps are slow', 'slow-steps'],
       ['Debug a hang', 'debugging'],

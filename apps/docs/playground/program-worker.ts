@@ -17,6 +17,7 @@ const modules: Readonly<Record<string, () => Promise<Exports>>> = {
   '@shardwise/data': () => import('@shardwise/data'),
   '@shardwise/models': () => import('@shardwise/models'),
   '@shardwise/serve': () => import('@shardwise/serve'),
+  '@shardwise/planner': () => import('@shardwise/planner'),
   '@shardwise/backend-webgpu': () => import('@shardwise/backend-webgpu'),
   '@shardwise/backend-cpu': async () => ({
     cpu: (await import('@shardwise/backend-cpu/wasm')).wasm,

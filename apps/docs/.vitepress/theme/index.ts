@@ -25,6 +25,9 @@ const components = {
   MemoryExplorer: defineAsyncComponent(
     async () => (await import('../../explorers/memory-explorer.ts')).MemoryExplorer,
   ),
+  PlanExplorer: defineAsyncComponent(
+    async () => (await import('../../explorers/plan-explorer.ts')).PlanExplorer,
+  ),
   Benchmark: defineAsyncComponent(
     async () => (await import('../../benchmark/benchmark.ts')).Benchmark,
   ),

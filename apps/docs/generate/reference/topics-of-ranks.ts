@@ -12,6 +12,30 @@ export const topicsOfRanks: readonly Section[] = [
         /\/(parallelize|explain|planned-model|planned-model-with-loss|apply-plan|strategy-with-loss|compose)\./,
       ),
       topic(
+        'planner/models',
+        'Models for plans',
+        'Descriptions of models, and their parameters, operations, activations and states.',
+        /^planner\/(model|estimates)\//,
+      ),
+      topic(
+        'planner/simulation',
+        'Simulated steps and failures',
+        'A step with stragglers and shared links, and how often to save checkpoints.',
+        /^planner\/simulation\//,
+      ),
+      topic(
+        'planner/calibration',
+        'Constants from measured runs',
+        'Counts of what a rank does, and the constants that predict its time and memory from them.',
+        /^planner\/calibration\//,
+      ),
+      topic(
+        'planner',
+        'planTraining, auto, clusters',
+        'Searches layouts before a run, predicts their time and memory, and chooses a strategy.',
+        /^planner\//,
+      ),
+      topic(
         'verify',
         'verify: compare with one rank',
         'Runs the same steps on many ranks and on one, and names the first tensor that differs.',

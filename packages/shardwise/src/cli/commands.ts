@@ -216,6 +216,45 @@ export async function estimateByOptions(model: string, raw: unknown): Promise<vo
   await estimateMemory(model, { nodes: nnodes, ranksPerNode: nproc, precision, json });
 }
 
+const planSchema = z.object({
+  model: z.string().min(1).max(4096),
+  cluster: z.string().min(1).max(4096),
+  batch: z.number(),
+  sequence: z.number().optional(),
+  memory: z.number().optional(),
+  goal: z.enum(['time', 'memory', 'money']),
+  dtype: z.enum(['mixed', 'f32']),
+  top: z.number(),
+  json: z.boolean(),
+  page: z.string().min(1).max(4096).optional(),
+  trace: z.string().min(1).max(4096).optional(),
+});
+
+/** Runs `shardwise plan` and returns the exit code. Throws the errors of planCommand. */
+export async function planByOptions(raw: unknown): Promise<number> {
+  const { dtype: precision, top: keep, ...options } = planSchema.parse(raw);
+  // The planner reads the configs of all architectures, which other commands need not load.
+  const { planCommand } = await import('../plan/plan-command.ts');
+  return planCommand({
+    ...options,
+    precision,
+    keep,
+    sequence: options.sequence,
+    memory: options.memory,
+    page: options.page,
+    trace: options.trace,
+  });
+}
+
+const measureSchema = z.object({ nproc: z.number() });
+
+/** Runs `shardwise measure`. `main` is the file of the command. Throws the errors of measureCommand. */
+export async function measureByOptions(main: string, file: string, raw: unknown): Promise<void> {
+  const { nproc: ranks } = measureSchema.parse(raw);
+  const { measureCommand } = await import('../plan/measure-command.ts');
+  await measureCommand({ file, ranks, main });
+}
+
 const exportSchema = z.object({
   dtype: z.enum(exportDTypes).optional(),
   metadata: z.record(z.string(), z.string()),

@@ -87,3 +87,23 @@ export function addText(
     throw new InvalidArgumentError('It must be name=text');
   return { ...texts, [name]: text };
 }
+
+const units: Readonly<Record<string, number>> = {
+  '': 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KIB: 2 ** 10,
+  MIB: 2 ** 20,
+  GIB: 2 ** 30,
+  TIB: 2 ** 40,
+};
+
+/** Parses bytes: `6GB`, `512MiB`, `1.5TB` or a number alone. */
+export function parseSize(text: string): number {
+  const [, number = '', unit = ''] = /^(\d{1,15}(?:\.\d{1,6})?)\s*([a-z]*)$/i.exec(text) ?? [];
+  const bytes = Number(number) * (units[unit.toUpperCase()] ?? NaN);
+  if (number !== '' && bytes > 0) return bytes;
+  throw new InvalidArgumentError('It must be a size such as 60GB or 512MiB');
+}

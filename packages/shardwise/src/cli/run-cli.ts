@@ -14,6 +14,7 @@ import {
   parseRanks,
   parseReplicas,
   parseSeconds,
+  parseSize,
 } from './parse-values.ts';
 
 /** The exit code for a command line that is wrong. */
@@ -260,6 +261,54 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .action(async (model: string, raw: unknown) => {
       const { estimateByOptions } = await import('./commands.ts');
       await estimateByOptions(model, raw);
+    });
+  program
+    .command('plan')
+    .description(
+      'say how to divide a model among devices: what fits, how long a step takes, and why',
+    )
+    .requiredOption(
+      '--model <place>',
+      'a name such as gpt:175b, or a folder with the config.json of a model',
+    )
+    .requiredOption(
+      '--cluster <place>',
+      'devices such as 128xh100, or a file such as that of `shardwise measure`',
+    )
+    .requiredOption('--batch <rows>', 'rows of the batch of a step, over all ranks', parseRanks)
+    .option('--sequence <tokens>', 'tokens of a row (default: those of the model)', parseRanks)
+    .option('--memory <size>', 'memory that each rank may use, such as 60GB', parseSize)
+    .addOption(
+      new Option('--goal <goal>', 'what is to be least')
+        .choices(['time', 'memory', 'money'])
+        .default('time'),
+    )
+    .addOption(
+      new Option('--dtype <precision>', '16 bits with copies in f32, or f32 alone')
+        .choices(['mixed', 'f32'])
+        .default('mixed'),
+    )
+    .option('--top <count>', 'number of layouts that are shown', parseRanks, 10)
+    .option('--json', 'print the plan as JSON', false)
+    .option('--page <file>', 'also write a page with bars and a slider, such as plan.html')
+    .option('--trace <file>', 'also simulate the best layout, and write its timeline for Perfetto')
+    .action(async (raw: unknown) => {
+      const { planByOptions } = await import('./commands.ts');
+      exitCode = await planByOptions(raw);
+    });
+  program
+    .command('measure')
+    .description('measure what this machine computes and sends, and write it as a cluster for plan')
+    .argument('[file]', 'the file to write', 'cluster.json')
+    .option(
+      '-n, --nproc <count>',
+      'number of ranks, between which links are measured',
+      parseRanks,
+      2,
+    )
+    .action(async (file: string, raw: unknown) => {
+      const { measureByOptions } = await import('./commands.ts');
+      await measureByOptions(argv[1] ?? '', file, raw);
     });
   try {
     await program.parseAsync(withOwnNames(argv));

@@ -1,0 +1,150 @@
+import {
+  deviceNames,
+  layoutText,
+  namedCluster,
+  planTraining,
+  stepTerms,
+  type StepTerms,
+  type TrainingPlan,
+} from '@shardwise/planner';
+import { computed, defineComponent, h, onMounted, ref, watch, type VNode } from 'vue';
+import { choice, explorer, slider, spoken, table } from './controls.ts';
+import { bytesText } from './quantities.ts';
+
+const models = [
+  'gpt:1.7b',
+  'gpt:7.5b',
+  'llama3:8b',
+  'gpt:18.4b',
+  'mixtral:8x7b',
+  'llama3:70b',
+  'gpt:175b',
+  'llama3:405b',
+] as const;
+
+const colours: Readonly<Record<keyof StepTerms, string>> = {
+  compute: 'var(--forward)',
+  recompute: 'var(--input-gradient)',
+  bubble: 'var(--vp-c-gray-2)',
+  tensorParallel: 'var(--backward)',
+  contextParallel: 'var(--backward)',
+  expertParallel: 'var(--backward)',
+  pipelineParallel: 'var(--backward)',
+  dataParallel: 'var(--backward)',
+  optimizer: 'var(--weight-gradient)',
+  offload: 'var(--weight-gradient)',
+};
+
+/** Plans a training in the page, and shows the terms of a step of the best layouts. */
+export const PlanExplorer = defineComponent({
+  name: 'PlanExplorer',
+  setup() {
+    const model = ref<(typeof models)[number]>('gpt:7.5b');
+    const device = ref('a100');
+    const devices = ref(64);
+    const batch = ref(512);
+    const memory = ref(100);
+    const plan = ref<TrainingPlan>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // A search takes a part of a second, so it waits until the reader leaves the slider alone.
+    const search = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        plan.value = planOf(model.value, device.value, devices.value, batch.value, memory.value);
+      }, 150);
+    };
+    onMounted(search);
+    watch([model, device, devices, batch, memory], search);
+    const rows = computed(() => plan.value?.ranked ?? []);
+    return (): VNode => {
+      const slowest = Math.max(0, ...rows.value.map(({ stepSeconds }) => stepSeconds));
+      const [best] = rows.value;
+      return explorer('Plan', [
+        h('div', { class: 'controls' }, [
+          choice('Model', model, models),
+          choice('Devices', device, deviceNames),
+          choice('Number of devices', devices, [1, 8, 16, 32, 64, 128, 256]),
+          slider('Rows of the batch', batch, { min: 64, max: 2048, step: 64 }),
+          slider('Memory that a rank may use', memory, { min: 10, max: 100, step: 5 }, '%'),
+        ]),
+        spoken(summary(plan.value)),
+        h(
+          'div',
+          { class: 'bars', 'aria-hidden': 'true' },
+          rows.value.map(({ layout, terms }) =>
+            h('div', { class: 'bar' }, [
+              h('span', layoutText(layout)),
+              h(
+                'div',
+                stepTerms.map((term) =>
+                  h('i', {
+                    title: `${term}: ${secondsText(terms[term])}`,
+                    style: {
+                      width: `${(100 * terms[term]) / slowest}%`,
+                      background: colours[term],
+                    },
+                  }),
+                ),
+              ),
+            ]),
+          ),
+        ),
+        best === undefined
+          ? h('p', summary(plan.value))
+          : table(
+              'The best layouts',
+              [
+                { title: 'layout' },
+                { title: 'step', isNumber: true },
+                { title: 'MFU', isNumber: true },
+                { title: 'memory of a rank', isNumber: true },
+              ],
+              rows.value.map(({ layout, stepSeconds, utilization, memory: needed }) => [
+                layoutText(layout),
+                secondsText(stepSeconds),
+                `${(100 * utilization.mfu).toFixed(1)} %`,
+                bytesText(needed.totalBytes),
+              ]),
+            ),
+        table(
+          'Why other layouts were left out',
+          [{ title: 'layouts', isNumber: true }, { title: 'because' }],
+          (plan.value?.pruned ?? []).map(({ reason, count }) => [String(count), reason]),
+        ),
+      ]);
+    };
+  },
+});
+
+function planOf(
+  model: string,
+  device: string,
+  devices: number,
+  batch: number,
+  percent: number,
+): TrainingPlan {
+  const cluster = namedCluster(`${devices}x${device}`);
+  return planTraining({
+    model,
+    cluster,
+    batch,
+    keep: 5,
+    memoryBytes: (cluster.device.memoryBytes * percent) / 100,
+    search: { offload: ['nothing'], schedule: ['1f1b', 'interleaved1f1b', 'zbv'] },
+  });
+}
+
+function summary(plan: TrainingPlan | undefined): string {
+  if (plan === undefined) return '';
+  const [best] = plan.ranked;
+  if (best !== undefined) {
+    return `The best layout is ${layoutText(best.layout)}: ${secondsText(best.stepSeconds)} a step.`;
+  }
+  const { smallest, changes } = plan;
+  const least = smallest === null ? '' : ` The least is ${bytesText(smallest.memory.totalBytes)}.`;
+  return `Nothing fits.${least} ${changes.map(({ change }) => `${change}.`).join(' ')}`;
+}
+
+function secondsText(seconds: number): string {
+  return seconds >= 1 ? `${seconds.toPrecision(3)} s` : `${(1000 * seconds).toPrecision(3)} ms`;
+}

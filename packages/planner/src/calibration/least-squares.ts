@@ -1,0 +1,116 @@
+/** The most rounds of the descent. */
+const MAX_ROUNDS = 5000;
+/** How often rows are weighted again by their errors. */
+const REWEIGHTED = 20;
+/** Rows with a smaller error than this have the same weight. */
+const SMALL_ERROR = 0.03;
+/** A round that changes the constants by less than this part of them is the last. */
+const TOLERANCE = 1e-9;
+
+/**
+ * Returns the constants, none of them below 0, with which the sums of quantities × constants come closest to the
+ * measured values. All errors are relative: that of a step of 1 s counts as much as that of one of 100 s. The sum of errors is made
+ * small, and not that of their squares, so that a run on a slow network does not determine the constants (Huber 1964,
+ * by weights). It descends along one constant after the other (Franc et al. 2005).
+ *
+ * Shape: quantities [rows][constants], measured [rows] -> [constants].
+ */
+export function fitConstants(
+  quantities: readonly (readonly number[])[],
+  measured: readonly number[],
+): readonly number[] {
+  let constants = fitWeighted(
+    quantities,
+    measured,
+    measured.map(() => 1),
+  );
+  for (let round = 0; round < REWEIGHTED; round++) {
+    const errors = errorsOf(quantities, measured, constants);
+    const weights = errors.map((error) => 1 / Math.sqrt(Math.max(SMALL_ERROR, Math.abs(error))));
+    constants = fitWeighted(quantities, measured, weights);
+  }
+  return constants;
+}
+
+/** Returns what the constants predict, relative to what was measured, less 1. */
+export function errorsOf(
+  quantities: readonly (readonly number[])[],
+  measured: readonly number[],
+  constants: readonly number[],
+): readonly number[] {
+  return quantities.map((row, index) => dot(row, constants) / (measured[index] ?? 1) - 1);
+}
+
+/**
+ * Returns the error of each row by constants that were fitted without it: the rows are dealt to `folds` parts, each of
+ * which is predicted by constants of the others.
+ */
+export function foldErrors(
+  quantities: readonly (readonly number[])[],
+  measured: readonly number[],
+  folds = 5,
+): readonly number[] {
+  const constants = range(folds).map((fold) => {
+    const others = <Value>(values: readonly Value[]): readonly Value[] =>
+      values.filter((_, index) => index % folds !== fold);
+    return fitConstants(others(quantities), others(measured));
+  });
+  return quantities.map((row, index) => {
+    return dot(row, constants[index % folds] ?? []) / (measured[index] ?? 1) - 1;
+  });
+}
+
+function dot(a: readonly number[], b: readonly number[]): number {
+  return a.reduce((sum, value, index) => sum + value * (b[index] ?? 0), 0);
+}
+
+function fitWeighted(
+  quantities: readonly (readonly number[])[],
+  measured: readonly number[],
+  weights: readonly number[],
+): readonly number[] {
+  const width = quantities[0]?.length ?? 0;
+  // Columns of the size of 1, so that the descent takes steps of one size along all of them.
+  const rows = quantities.map((row, index) =>
+    row.map((value) => (value * (weights[index] ?? 1)) / (measured[index] ?? 1)),
+  );
+  const scales = range(width).map((column) => {
+    const size = Math.sqrt(rows.reduce((sum, row) => sum + (row[column] ?? 0) ** 2, 0));
+    return size === 0 ? 1 : size;
+  });
+  const scaled = rows.map((row) => row.map((value, column) => value / (scales[column] ?? 1)));
+  const gram = range(width).map((a) =>
+    range(width).map((b) => scaled.reduce((sum, row) => sum + (row[a] ?? 0) * (row[b] ?? 0), 0)),
+  );
+  const target = range(width).map((a) =>
+    scaled.reduce((sum, row, index) => sum + (row[a] ?? 0) * (weights[index] ?? 1), 0),
+  );
+  const constants = descend(gram, target);
+  return constants.map((value, column) => value / (scales[column] ?? 1));
+}
+
+function descend(gram: readonly (readonly number[])[], target: readonly number[]): number[] {
+  const constants = target.map(() => 0);
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    let change = 0;
+    for (const [at, wanted] of target.entries()) {
+      const row = gram[at] ?? [];
+      const diagonal = row[at] ?? 0;
+      if (diagonal === 0) continue;
+      const now = constants[at] ?? 0;
+      const gradient = row.reduce(
+        (sum, value, other) => sum + value * (constants[other] ?? 0),
+        -wanted,
+      );
+      const next = Math.max(0, now - gradient / diagonal);
+      change = Math.max(change, Math.abs(next - now));
+      constants[at] = next;
+    }
+    if (change <= TOLERANCE * Math.max(...constants)) break;
+  }
+  return constants;
+}
+
+function range(length: number): number[] {
+  return Array.from({ length }, (_, index) => index);
+}

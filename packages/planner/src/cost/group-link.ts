@@ -1,0 +1,49 @@
+import type { ClusterDescription, ClusterLink } from '../cluster/cluster.ts';
+
+/** The link over which a group of ranks communicates. */
+export interface GroupLink extends ClusterLink {
+  readonly kind: 'none' | 'inside' | 'between';
+}
+
+/**
+ * Returns the link of groups whose ranks are `stride` ranks apart. A group with several ranks on each host uses the
+ * links of all of them between hosts, at most as fast as those inside.
+ */
+export function groupLink(
+  { devicesPerHost, links, efficiency }: ClusterDescription,
+  size: number,
+  stride: number,
+): GroupLink {
+  const reached = (bytesPerSecond: number): number => bytesPerSecond * efficiency.links;
+  const { inside, between, oversubscription } = links;
+  if (size === 1) return { kind: 'none', latencySeconds: 0, bytesPerSecond: Infinity };
+  const onHost = Math.max(1, Math.min(size, Math.floor(devicesPerHost / stride)));
+  if (onHost === size) {
+    return { kind: 'inside', ...inside, bytesPerSecond: reached(inside.bytesPerSecond) };
+  }
+  const outside = (between.bytesPerSecond * onHost) / oversubscription;
+  return {
+    kind: 'between',
+    latencySeconds: between.latencySeconds,
+    bytesPerSecond: reached(Math.min(inside.bytesPerSecond, outside)),
+  };
+}
+
+/** The seconds of an all-reduce of `bytes` in a ring of `size` ranks. */
+export function allReduceSeconds(bytes: number, size: number, link: ClusterLink): number {
+  return 2 * oneWaySeconds(bytes, size, link);
+}
+
+/** The seconds of an all-gather or a reduce-scatter, of which the whole has `bytes`, in a ring of `size` ranks. */
+export function oneWaySeconds(bytes: number, size: number, link: ClusterLink): number {
+  if (size === 1 || bytes === 0) return 0;
+  return (size - 1) * (link.latencySeconds + bytes / size / link.bytesPerSecond);
+}
+
+/** The seconds of one message. */
+export function messageSeconds(
+  bytes: number,
+  { latencySeconds, bytesPerSecond }: ClusterLink,
+): number {
+  return bytes === 0 ? 0 : latencySeconds + bytes / bytesPerSecond;
+}

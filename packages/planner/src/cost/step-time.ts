@@ -1,0 +1,194 @@
+import type { ClusterDescription } from '../cluster/cluster.ts';
+import type { ModelDescription } from '../model/model-description.ts';
+import { type Precision, precisions } from '../model/states.ts';
+import { blocksOf } from './blocks.ts';
+import { allReduceSeconds, groupLink, messageSeconds, oneWaySeconds } from './group-link.ts';
+import { microbatchesOf, partsOfStates, type RunLayout, type Workload } from './run-layout.ts';
+import { scheduleFacts } from './schedule-facts.ts';
+import { type Place, placesOf } from './stages.ts';
+
+/** The seconds of a step by what they are for. Communication is what computation does not hide. */
+export interface StepTerms {
+  /** Forward and backward passes. */
+  readonly compute: number;
+  /** What backward passes compute again. */
+  readonly recompute: number;
+  /** The time in which the slowest rank waits for the first and the last microbatches. */
+  readonly bubble: number;
+  readonly tensorParallel: number;
+  readonly contextParallel: number;
+  readonly expertParallel: number;
+  readonly pipelineParallel: number;
+  readonly dataParallel: number;
+  readonly optimizer: number;
+  readonly offload: number;
+}
+
+/** The terms, in the order in which they are printed. */
+export const stepTerms: readonly (keyof StepTerms)[] = [
+  'compute',
+  'recompute',
+  'bubble',
+  'tensorParallel',
+  'contextParallel',
+  'expertParallel',
+  'pipelineParallel',
+  'dataParallel',
+  'optimizer',
+  'offload',
+];
+
+/** Adds up the terms: the seconds of a step. */
+export function secondsOf(terms: StepTerms): number {
+  return stepTerms.reduce((sum, term) => sum + terms[term], 0);
+}
+
+/** The seconds that a microbatch takes on one rank, in its forward and backward pass together. */
+export interface MicrobatchTime {
+  readonly compute: number;
+  readonly recompute: number;
+  readonly tensorParallel: number;
+  readonly contextParallel: number;
+  readonly expertParallel: number;
+  readonly pipelineParallel: number;
+}
+
+/** The share of a backward pass during which gradients can travel while others are computed. */
+const HIDING_SHARE = 0.8;
+/** Calls of kernels of one layer in a forward and a backward pass. */
+const CALLS_PER_LAYER = 150;
+
+/** The operations per second of products at the peak, in the precision in which a run computes them. */
+export function peakFlops({ device }: ClusterDescription, precision: Precision): number {
+  return precision === 'f32' ? device.flops.f32 : device.flops.half;
+}
+
+/** Predicts the terms of a step. The rank of a pipeline that takes longest for a microbatch determines them. */
+export function stepTermsOf(
+  model: ModelDescription,
+  layout: RunLayout,
+  workload: Workload,
+  cluster: ClusterDescription,
+): StepTerms {
+  const blocks = blocksOf(model, layout, workload);
+  const places = placesOf(blocks, layout);
+  const times = places.map((place) => microbatchTime(place, layout, cluster));
+  const slowest = times.reduce((most, each) => (sumOf(each) > sumOf(most) ? each : most));
+  const microbatches = microbatchesOf(layout, workload);
+  const { pipelineParallel, stagesPerRank, schedule } = layout;
+  const { bubble } = scheduleFacts(schedule, pipelineParallel, stagesPerRank, microbatches);
+  const inStep = (term: keyof MicrobatchTime): number => microbatches * slowest[term];
+  const compute = inStep('compute');
+  // The last microbatch's backward pass hides the reduction of gradients.
+  const hiding = hidingSeconds(slowest);
+  const steps = places.map((place) => updateTime(place, layout, microbatches, cluster, hiding));
+  const most = steps.reduce((a, b) => (sumOf(b) > sumOf(a) ? b : a));
+  return {
+    compute,
+    recompute: inStep('recompute'),
+    bubble: bubble * sumOf(slowest),
+    tensorParallel: inStep('tensorParallel'),
+    contextParallel: inStep('contextParallel'),
+    expertParallel: inStep('expertParallel'),
+    pipelineParallel: inStep('pipelineParallel'),
+    ...most,
+  };
+}
+
+/** The part of a microbatch's backward pass that hides the reduction of gradients. */
+export function hidingSeconds({ compute }: MicrobatchTime): number {
+  return HIDING_SHARE * (2 / 3) * compute;
+}
+
+/** The seconds of a microbatch at a place of the pipeline. */
+export function microbatchTime(
+  place: Place,
+  layout: RunLayout,
+  cluster: ClusterDescription,
+): MicrobatchTime {
+  const { tensorParallel: tp, contextParallel: cp, expertParallel: ep, stagesPerRank } = layout;
+  const { device, efficiency } = cluster;
+  const flops = peakFlops(cluster, layout.precision) * efficiency.products;
+  const moved = place.movedBytes / (device.memoryBytesPerSecond * efficiency.memory);
+  const calls = place.layers * CALLS_PER_LAYER * device.launchSeconds;
+  const compute = (3 * place.forwardFlops) / flops + moved + calls;
+  const recompute =
+    place.recomputedFlops / flops +
+    place.recomputedBytes / (device.memoryBytesPerSecond * efficiency.memory);
+  const tensorLink = groupLink(cluster, tp, 1);
+  const { tensorReductions: reductions } = place;
+  const perReduction = reductions === 0 ? 0 : place.tensorBytes / reductions;
+  const contextLink = groupLink(cluster, cp, tp);
+  const ring = (3 * place.contextBytes) / contextLink.bytesPerSecond;
+  const expertLink = groupLink(cluster, ep, tp * cp);
+  const exchanges = place.expertBytes === 0 ? 0 : 2 * place.layers;
+  const pipelineLink = groupLink(cluster, layout.pipelineParallel, tp * cp * layout.dataParallel);
+  const perMessage = place.layers === 0 ? 0 : place.outputBytes / place.layers;
+  return {
+    compute,
+    recompute,
+    tensorParallel: reductions * allReduceSeconds(perReduction, tp, tensorLink),
+    // Blocks of keys travel while those before are computed with.
+    contextParallel:
+      Math.max(0, ring - compute / 2) + (cp > 1 ? 0.1 * Math.min(ring, compute / 2) : 0),
+    expertParallel:
+      (2 * place.expertBytes) / expertLink.bytesPerSecond +
+      2 * exchanges * (ep - 1) * expertLink.latencySeconds,
+    pipelineParallel:
+      layout.pipelineParallel === 1
+        ? 0
+        : 2 * stagesPerRank * messageSeconds(perMessage, pipelineLink),
+  };
+}
+
+/** The seconds after the last backward pass, and those of the gathers of ZeRO-3, which are for each microbatch. */
+export function updateTime(
+  place: Place,
+  layout: RunLayout,
+  microbatches: number,
+  cluster: ClusterDescription,
+  hiding: number,
+): Pick<StepTerms, 'dataParallel' | 'optimizer' | 'offload'> {
+  const { zero, offload, contextParallel: cp, tensorParallel: tp, dataParallel } = layout;
+  const bytes = precisions[layout.precision];
+  const ranks = dataParallel * cp;
+  const link = groupLink(cluster, ranks, tp);
+  const shardLink = groupLink(cluster, layout.shardRanks * cp, tp);
+  const elements = place.parameters + place.expertParameters;
+  const parts = partsOfStates(layout);
+  const gradientBytes = bytes.gradient * elements;
+  const reduction = allReduceSeconds(gradientBytes, ranks, link);
+  // ZeRO-3 gathers parameters in each forward and each backward pass, and scatters gradients in each of them.
+  const gathers =
+    zero < 3
+      ? 0
+      : microbatches *
+        (2 * oneWaySeconds(bytes.parameter * elements, layout.shardRanks * cp, shardLink) +
+          oneWaySeconds(gradientBytes, layout.shardRanks * cp, shardLink));
+  const between =
+    layout.shardRanks < dataParallel || zero < 3 ? reduction / (zero < 3 ? 1 : parts) : 0;
+  const hidden = zero < 3 ? hiding : hiding * microbatches * 1.5;
+  const share = elements / parts;
+  // Reads the gradient and the states, writes the states and the parameter.
+  const updated = share * (bytes.gradient + 2 * bytes.optimizer + bytes.parameter);
+  const { memoryBytesPerSecond } = cluster.device;
+  const isOnHost = offload !== 'nothing';
+  const toHost = cluster.links.toHost ?? cluster.links.between;
+  const moved =
+    (offload === 'nothing' ? 0 : share * (bytes.gradient + bytes.parameter)) +
+    (offload === 'optimizer and parameters' ? 2 * microbatches * share * bytes.parameter : 0);
+  // The updates of all devices of a host share the bandwidth of its memory.
+  const hostUpdate = (updated * cluster.devicesPerHost) / HOST_BYTES_PER_SECOND;
+  return {
+    dataParallel: Math.max(0, gathers + between - hidden),
+    optimizer: isOnHost ? 0 : updated / (memoryBytesPerSecond * cluster.efficiency.memory),
+    offload: isOnHost ? hostUpdate + messageSeconds(moved, toHost) : 0,
+  };
+}
+
+/** What the processors of a host read and write together. */
+const HOST_BYTES_PER_SECOND = 200e9;
+
+function sumOf<Terms extends Readonly<Record<keyof Terms, number>>>(terms: Terms): number {
+  return Object.values<number>(terms).reduce((sum, value) => sum + value, 0);
+}

@@ -1,0 +1,51 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '@shardwise/core/extend';
+import { namedCluster } from '../cluster/catalogue.ts';
+import { type ClusterDescription, readCluster } from '../cluster/cluster.ts';
+import { describeConfig } from '../model/describe-config.ts';
+import { namedModel } from '../model/named-models.ts';
+import type { TransformerDescription } from '../model/transformer.ts';
+
+/** Descriptions are small. */
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Describes a model: a name such as `gpt:175b`, a folder with a config.json of Hugging Face, or such a file. Throws
+ * ConfigError.
+ */
+export async function openModel(place: string, sequence?: number): Promise<TransformerDescription> {
+  const found = await kindOf(place);
+  if (found === 'nothing') return namedModel(place);
+  const path = found === 'folder' ? join(place, 'config.json') : place;
+  return describeConfig(await readJson(path, 'a model'), sequence);
+}
+
+/** Describes a cluster: a name such as `128xh100`, or a JSON file, such as that of `shardwise measure`. Throws ConfigError. */
+export async function openCluster(place: string): Promise<ClusterDescription> {
+  if ((await kindOf(place)) !== 'file') return namedCluster(place);
+  return readCluster(await readJson(place, 'a cluster'));
+}
+
+async function kindOf(place: string): Promise<'file' | 'folder' | 'nothing'> {
+  const found = await stat(place).catch(() => undefined);
+  if (found === undefined) return 'nothing';
+  return found.isDirectory() ? 'folder' : 'file';
+}
+
+async function readJson(path: string, what: string): Promise<unknown> {
+  const fail = (found: string): ConfigError =>
+    new ConfigError(
+      { asked: `${what} from ${path}`, found, todo: 'Name a JSON file that describes it' },
+      { path },
+    );
+  const bytes = await readFile(path).catch(() => undefined);
+  if (bytes === undefined) throw fail('no file that can be read');
+  if (bytes.byteLength > MAX_FILE_BYTES) throw fail(`a file of ${bytes.byteLength} bytes`);
+  try {
+    const json: unknown = JSON.parse(bytes.toString());
+    return json;
+  } catch {
+    throw fail('text that is no JSON');
+  }
+}

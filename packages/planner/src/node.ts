@@ -1,0 +1,1 @@
+export { openCluster, openModel } from './files/open.ts';

@@ -1,0 +1,78 @@
+import type { RunLayout, Workload } from '../cost/run-layout.ts';
+import { microbatchesOf, recomputeText } from '../cost/run-layout.ts';
+
+/** Writes the lines of a training script that realise a layout. */
+export function scriptLines(layout: RunLayout, workload: Workload): readonly string[] {
+  const { dataParallel, tensorParallel, pipelineParallel, expertParallel } = layout;
+  const microbatches = microbatchesOf(layout, workload);
+  const strategies = [
+    ...(tensorParallel > 1 ? ['dist.tensorParallel()'] : []),
+    ...(expertParallel > 1 ? ['dist.expertParallel()'] : []),
+    ...(pipelineParallel > 1 ? [pipelineText(layout, microbatches)] : []),
+    ...(dataParallel > 1 || tensorParallel * pipelineParallel === 1 ? [dataText(layout)] : []),
+  ];
+  const [only = ''] = strategies;
+  const strategy = strategies.length === 1 ? only : `dist.compose(${strategies.join(', ')})`;
+  const accumulated =
+    pipelineParallel === 1 && microbatches > 1
+      ? [
+          `// Add up the gradients of ${microbatches} microbatches of ${layout.rows} rows before each step().`,
+        ]
+      : [];
+  return [
+    `const context = await init({ mesh: { ${meshText(layout)} } });`,
+    `const parallel = await dist.parallelize(model, ${strategy});`,
+    ...accumulated,
+    ...remarks(layout),
+  ];
+}
+
+function meshText(layout: RunLayout): string {
+  const { dataParallel, shardRanks, zero, pipelineParallel, expertParallel, tensorParallel } =
+    layout;
+  const isHybrid = zero === 3 && shardRanks < dataParallel;
+  const axes: readonly (readonly [string, number])[] = [
+    ['pp', pipelineParallel],
+    ['replicas', isHybrid ? dataParallel / shardRanks : 1],
+    ['dp', (isHybrid ? shardRanks : dataParallel) / expertParallel],
+    ['ep', expertParallel],
+    ['tp', tensorParallel],
+  ];
+  return axes
+    .filter(([name, size]) => size > 1 || name === 'dp')
+    .map(([name, size]) => `${name}: ${size}`)
+    .join(', ');
+}
+
+function pipelineText(
+  { schedule, stagesPerRank, pipelineParallel }: RunLayout,
+  microbatches: number,
+): string {
+  const stages = stagesPerRank > 1 ? `, stages: ${stagesPerRank * pipelineParallel}` : '';
+  return `dist.pipeline({ schedule: '${schedule}', microbatches: ${microbatches}${stages} })`;
+}
+
+function dataText({ zero, shardRanks, dataParallel, precision, offload }: RunLayout): string {
+  const mixed = precision === 'f32' ? [] : ["mixedPrecision: { parameterDtype: 'bf16' }"];
+  const pages = offload === 'optimizer and parameters' ? ['pages: hostPages()'] : [];
+  const replicas = zero === 3 && shardRanks < dataParallel ? ["replicas: 'replicas'"] : [];
+  const [name, stage] =
+    zero === 0 ? ['ddp', []] : zero === 3 ? ['fsdp', []] : ['zero', [`stage: ${zero}`]];
+  const options = [...stage, ...replicas, ...pages, ...mixed].join(', ');
+  return `dist.${name}(${options === '' ? '' : `{ ${options} }`})`;
+}
+
+function remarks({ offload, recompute, contextParallel }: RunLayout): readonly string[] {
+  const recomputed = recomputeText(recompute);
+  return [
+    ...(offload === 'nothing'
+      ? []
+      : ['const optimizer = new dist.OffloadedOptimizer(new optim.AdamW(model.parameters()));']),
+    ...(recomputed === 'none'
+      ? []
+      : [`// Compute layers again with nn.checkpoint: ${recomputed}.`]),
+    ...(contextParallel > 1
+      ? [`// No strategy of this version divides sequences among ${contextParallel} ranks.`]
+      : []),
+  ];
+}

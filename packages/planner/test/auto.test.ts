@@ -1,0 +1,116 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { runCases } from '../../../test/support/run-cases.ts';
+import type { ModelSpec } from '@shardwise/core/extend';
+import { ddp, explain, fsdp, planMemory, zero } from '@shardwise/strategies';
+import { auto, type AutoChoice } from '@shardwise/planner';
+
+const axes = [{ name: 'dp', size: 4 }];
+const model: ModelSpec = {
+  parameters: ['0', '1', '2', '3'].map((layer) => ({
+    name: `layers.${layer}.weight`,
+    shape: [64, 64],
+    dtype: 'f32',
+    requiresGrad: true,
+  })),
+  modules: ['', 'layers', 'layers.0', 'layers.1', 'layers.2', 'layers.3'],
+};
+// 16,384 elements. ddp keeps 16 bytes of each.
+const whole = 16 * 4 * 64 * 64;
+
+function choiceFor(memoryBytes: number): {
+  readonly text: string;
+  readonly choice: AutoChoice | undefined;
+} {
+  let choice: AutoChoice | undefined;
+  const strategy = auto({ memoryBytes, onChoice: (made) => (choice = made) });
+  return { text: explain(strategy.plan(model, axes)), choice };
+}
+
+test('auto() is ddp while everything fits, and exactly its plan', () => {
+  const { text, choice } = choiceFor(whole);
+  expect(text).toBe(explain(ddp().plan(model, axes)));
+  expect(choice?.chosen).toMatchObject({ name: 'ddp', bytes: whole });
+  expect(choice?.candidates.map(({ name }) => name)).toEqual(['ddp', 'zero 1', 'zero 2', 'fsdp']);
+});
+
+test('auto() divides as much as the memory asks for, and no more', () => {
+  const keeps = (stage: 1 | 2): number => {
+    return planMemory(zero({ stage }).plan(model, axes)).statesBytes;
+  };
+  expect(choiceFor(whole - 1).text).toBe(explain(zero({ stage: 1 }).plan(model, axes)));
+  expect(choiceFor(keeps(1) - 1).text).toBe(explain(zero({ stage: 2 }).plan(model, axes)));
+  expect(keeps(2)).toBeLessThan(keeps(1));
+});
+
+test('auto() is fsdp if nothing else fits, and counts the units that are gathered', () => {
+  // A layer is small beside what the ranks divide.
+  const large: ModelSpec = {
+    ...model,
+    parameters: Array.from({ length: 32 }, (_, layer) => ({
+      name: `layers.${layer}.weight`,
+      shape: [64, 64],
+      dtype: 'f32' as const,
+      requiresGrad: true,
+    })),
+    modules: ['', 'layers', ...Array.from({ length: 32 }, (_, layer) => `layers.${layer}`)],
+  };
+  const elements = 32 * 64 * 64;
+  const needed = 4 * elements + 2 * 4 * 64 * 64;
+  const plan = auto({ memoryBytes: needed }).plan(large, axes);
+  expect(explain(plan)).toBe(explain(fsdp().plan(large, axes)));
+  expect(() => auto({ memoryBytes: needed - 1 }).plan(large, axes)).toThrow(
+    `no strategy that fits: fsdp needs least, ${needed} bytes`,
+  );
+});
+
+test('auto() counts activations, which no strategy on dp divides', () => {
+  let chosen = '';
+  const strategy = auto({
+    memoryBytes: whole,
+    activationBytes: 1000,
+    onChoice: (choice) => (chosen = choice.chosen.name),
+  });
+  strategy.plan(model, axes);
+  expect(chosen).toBe('zero 1');
+});
+
+test('auto() says which axes it cannot use', () => {
+  expect(() => auto({ memoryBytes: 1e9 }).plan(model, [{ name: 'pp', size: 2 }])).toThrow(
+    "the axis 'pp', for which it has no strategy",
+  );
+  expect(() => auto({ memoryBytes: 1e9 }).plan(model, [{ name: 'tp', size: 2 }])).toThrow(
+    'a model that does not say how its layers are divided',
+  );
+});
+
+describe('on ranks', () => {
+  let found: readonly (readonly unknown[])[] = [];
+  beforeAll(async () => {
+    // 20 elements, of which ddp keeps 16 bytes each, and zero 1 on two ranks 12.
+    const alike = ['ddp', 'zero', [320, 320], [319, 319]];
+    const cases = [{ data: alike }, { data: [[320, 319]] }];
+    found = await runCases(2, new URL('./ranks/automatic.ts', import.meta.url), cases);
+  });
+
+  test('a model trains exactly as by the strategy that auto() chose', () => {
+    const [byDdp, byZero, large, small] = trained.parse(found[0]?.[0]);
+    expect(large).toEqual(byDdp);
+    expect(small).toEqual(byZero);
+    expect(small).toHaveProperty('strategy', 'zero-1');
+  });
+
+  test('different memory on the ranks is an error on each of them', () => {
+    for (const each of found[1] ?? []) {
+      expect(trained.parse(each)).toEqual([{ error: 'CollectiveMismatchError' }]);
+    }
+    expect(found[1]).toHaveLength(2);
+  });
+});
+
+const trained = z.array(
+  z.union([
+    z.object({ strategy: z.string(), weights: z.array(z.number()) }),
+    z.object({ error: z.string() }),
+  ]),
+);

@@ -1,0 +1,102 @@
+import { describe, expect, test } from 'vitest';
+import { nn } from '@shardwise/core';
+import { zeros } from '@shardwise/core';
+import {
+  describeConfig,
+  describeModule,
+  flopsPerToken,
+  flopsPerRow,
+  namedModel,
+  parameterCount,
+} from '@shardwise/planner';
+
+describe('a config.json of Hugging Face', () => {
+  const llama = {
+    architectures: ['LlamaForCausalLM'],
+    model_type: 'llama',
+    vocab_size: 32_000,
+    hidden_size: 4096,
+    intermediate_size: 11_008,
+    num_hidden_layers: 32,
+    num_attention_heads: 32,
+    num_key_value_heads: 32,
+    hidden_act: 'silu',
+    max_position_embeddings: 4096,
+    rms_norm_eps: 1e-5,
+    tie_word_embeddings: false,
+  };
+
+  test('of Llama 2 7B describes the named model, without computing a value', () => {
+    const described = describeConfig(llama);
+    const named = namedModel('llama2:7b');
+    expect({ ...described, name: named.name }).toEqual(named);
+    expect(parameterCount(described)).toBe(6_738_415_616);
+    expect(flopsPerToken(described)).toBe(flopsPerToken(named));
+  });
+
+  test('of GPT-2 has the parameters of the published checkpoint', () => {
+    const gpt2 = describeConfig({
+      architectures: ['GPT2LMHeadModel'],
+      model_type: 'gpt2',
+      n_embd: 768,
+      n_layer: 12,
+      n_head: 12,
+      n_positions: 1024,
+      vocab_size: 50_257,
+    });
+    expect(parameterCount(gpt2)).toBe(124_439_808);
+    expect(gpt2).toMatchObject({ layers: 12, hidden: 768, heads: 12, vocabulary: 50_257 });
+  });
+
+  test('of Mixtral counts the experts of each layer, and the active ones for a token', () => {
+    const mixtral = describeConfig({
+      ...llama,
+      architectures: ['MixtralForCausalLM'],
+      model_type: 'mixtral',
+      hidden_size: 64,
+      intermediate_size: 224,
+      num_attention_heads: 8,
+      num_key_value_heads: 2,
+      num_local_experts: 8,
+      num_experts_per_tok: 2,
+    });
+    // Attention, router and norms of a layer, its experts, both embeddings and the last norm.
+    const layer = 64 * 64 * 2 + 2 * 64 * 16 + 64 * 8 + 2 * 64;
+    const sizes = { layer, experts: 8 * 3 * 64 * 224, finalNorm: 64, head: 32_000 * 64 };
+    expect(mixtral.parameters).toEqual({ ...sizes, embedding: 32_000 * 64 });
+    expect(mixtral.experts).toEqual({ count: 8, active: 2 });
+  });
+
+  test('of an unknown architecture is an error that names the known ones', () => {
+    expect(() => describeConfig({ model_type: 'mamba', architectures: ['Mamba'] })).toThrow(
+      /a model of model_type "mamba"/,
+    );
+  });
+
+  test('of a model that is no transformer is an error that says what to do', () => {
+    const resnet = { model_type: 'resnet', architectures: ['ResNetForImageClassification'] };
+    expect(() => describeConfig(resnet)).toThrow('describeModule(model, inputs, { loss })');
+  });
+});
+
+describe('any module', () => {
+  class Two extends nn.Module {
+    first = new nn.Linear(8, 16);
+    second = new nn.Linear(16, 4);
+    forward(x: ReturnType<typeof zeros>): ReturnType<typeof zeros> {
+      return this.second.forward(this.first.forward(x).relu()).square().mean();
+    }
+  }
+
+  test('is described by the graph of a training pass', () => {
+    const described = describeModule(new Two(), [zeros([32, 8])]);
+    expect(parameterCount(described)).toBe(8 * 16 + 16 + 16 * 4 + 4);
+    // Forward and weight gradients of both products, and the input gradient of the second.
+    expect(flopsPerRow(described)).toBe(2 * (2 * 8 * 16 + 3 * 16 * 4));
+    expect(described.modules.map(({ path }) => path)).toEqual(['first', 'second']);
+  });
+
+  test('without a loss is an error', () => {
+    expect(() => describeModule(new nn.Linear(2, 2), [zeros([4, 2])])).toThrow(/loss/);
+  });
+});

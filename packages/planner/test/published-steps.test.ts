@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest';
+import {
+  namedCluster,
+  namedModel,
+  oneDevice,
+  predict,
+  type RunLayout,
+  transformer,
+} from '@shardwise/planner';
+import { summarize } from '../../../test/measured/errors.ts';
+import { type Row, readRows } from '../../../test/measured/rows.ts';
+
+// Predictions with the constants of the catalogue. None is fitted to a row.
+
+function stepOfSc21(row: Row): number {
+  const of = (column: string): number => Number(row[column]);
+  const model = transformer({
+    name: 'gpt',
+    hidden: of('hidden'),
+    layers: of('layers'),
+    heads: of('heads'),
+    vocabulary: 51_200,
+    sequence: 2048,
+  });
+  const stagesPerRank = of('stagesPerRank');
+  const layout: RunLayout = {
+    ...oneDevice,
+    tensorParallel: of('tp'),
+    pipelineParallel: of('pp'),
+    dataParallel: of('devices') / of('tp') / of('pp'),
+    rows: of('rows'),
+    stagesPerRank,
+    schedule: stagesPerRank > 1 ? 'interleaved1f1b' : '1f1b',
+    recompute: 'full',
+    flashAttention: false,
+  };
+  const cluster = namedCluster(`${of('devices')}xa100`);
+  return predict(model, layout, { batch: of('batch'), sequence: 2048 }, cluster).stepSeconds;
+}
+
+describe('steps of published runs, by the constants of the catalogue', () => {
+  test('of Narayanan et al. 2021, table 1, are within 5 % in the mean and 8 % each', () => {
+    const errors = readRows('sc21.json').map(
+      (row) => stepOfSc21(row) / Number(row.stepSeconds) - 1,
+    );
+    const { mean, largest } = summarize(errors);
+    expect(mean).toBeLessThan(0.05);
+    expect(largest).toBeLessThan(0.08);
+  });
+
+  test('of Korthikanti et al. 2022 are within 8 % in the mean, and the gain by selective recomputation, too', () => {
+    const runs = [
+      { model: 'gpt:22b', p: 1, v: 1, rows: 4, batch: 4, devices: 8, selective: 1.1, full: 1.42 },
+      {
+        model: 'gpt:175b',
+        p: 8,
+        v: 3,
+        rows: 1,
+        batch: 64,
+        devices: 64,
+        selective: 13.75,
+        full: 18.13,
+      },
+      {
+        model: 'gpt:530b',
+        p: 35,
+        v: 3,
+        rows: 1,
+        batch: 280,
+        devices: 280,
+        selective: 37.83,
+        full: 49.05,
+      },
+      {
+        model: 'gpt:1t',
+        p: 64,
+        v: 1,
+        rows: 1,
+        batch: 512,
+        devices: 512,
+        selective: 71.49,
+        full: 94.42,
+      },
+    ];
+    const errors = runs.flatMap((run) => {
+      const layout: RunLayout = {
+        ...oneDevice,
+        tensorParallel: 8,
+        pipelineParallel: run.p,
+        stagesPerRank: run.v,
+        schedule: run.v > 1 ? 'interleaved1f1b' : '1f1b',
+        rows: run.rows,
+        flashAttention: false,
+      };
+      const step = (more: Partial<RunLayout>): number => {
+        const workload = { batch: run.batch, sequence: 2048 };
+        const cluster = namedCluster(`${run.devices}xa100`);
+        return predict(namedModel(run.model), { ...layout, ...more }, workload, cluster)
+          .stepSeconds;
+      };
+      const selective = step({ recompute: 'selective', sequenceParallel: true });
+      const full = step({ recompute: 'full' });
+      expect(full).toBeGreaterThan(1.2 * selective);
+      return [selective / run.selective - 1, full / run.full - 1];
+    });
+    expect(summarize(errors).mean).toBeLessThan(0.08);
+  });
+});

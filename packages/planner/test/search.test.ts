@@ -1,0 +1,237 @@
+import { describe, expect, test } from 'vitest';
+import {
+  chooseLayerStrategies,
+  layoutText,
+  namedCluster,
+  oneDevice,
+  planText,
+  planTraining,
+  plannedMemory,
+  namedModel,
+  readCluster,
+  scriptLines,
+  secondsOf,
+} from '@shardwise/planner';
+
+const eight = namedCluster('8xa100');
+
+describe('a plan', () => {
+  const plan = planTraining({ model: 'gpt:7.5b', cluster: eight, batch: 64, keep: 5 });
+
+  test('ranks layouts that fit by the time of a step, whose terms add up to it', () => {
+    const times = plan.ranked.map(({ stepSeconds }) => stepSeconds);
+    expect(times).toEqual(times.toSorted((a, b) => a - b));
+    expect(times).toHaveLength(5);
+    for (const { terms, stepSeconds, memory } of plan.ranked) {
+      expect(secondsOf(terms)).toBeCloseTo(stepSeconds, 12);
+      expect(memory.totalBytes).toBeLessThanOrEqual(plan.memoryBytes);
+      const kinds = Object.values<number>({ ...memory.kinds });
+      expect(kinds.reduce((sum, bytes) => sum + bytes, 0)).toBeCloseTo(memory.totalBytes, 0);
+    }
+  });
+
+  test('says how many layouts were left out for which reason', () => {
+    const reasons = plan.pruned.map(({ reason }) => reason);
+    expect(reasons).toContain('it needs more memory than a rank has');
+    expect(reasons).toContain('it fits, and is slower than those that are shown');
+    const slower = plan.pruned.find(({ reason }) => reason.startsWith('it fits'));
+    expect(slower?.count).toBe(plan.fitting - plan.ranked.length);
+  });
+
+  test('is data, and prints as text with the lines of the script', () => {
+    expect(JSON.parse(JSON.stringify(plan))).toEqual(plan);
+    const text = planText(plan);
+    expect(text).toContain('gpt:7.5b, 7.468 B parameters, on 8 × a100');
+    expect(text).toContain('const parallel = await dist.parallelize(model, ');
+    expect(text).toContain(layoutText(plan.ranked[0]?.layout ?? oneDevice));
+  });
+
+  test('with another goal has the least memory instead', () => {
+    const small = planTraining({
+      model: 'gpt:7.5b',
+      cluster: eight,
+      batch: 64,
+      keep: 1,
+      goal: 'memory',
+    });
+    const [least] = small.ranked;
+    expect(least?.memory.totalBytes).toBeLessThan(plan.ranked[0]?.memory.totalBytes ?? 0);
+    expect(least?.memory.totalBytes).toBe(small.smallest?.memory.totalBytes);
+  });
+
+  test('lets as many layers keep their activations as the memory allows', () => {
+    const free = planTraining({
+      model: 'gpt:7.5b',
+      cluster: eight,
+      batch: 64,
+      keep: 1,
+      memoryBytes: 30e9,
+      search: {
+        tensorParallel: [1],
+        pipelineParallel: [1],
+        zero: [3],
+        rows: [2],
+        offload: ['nothing'],
+      },
+    });
+    const [best] = free.ranked;
+    const recompute = best?.layout.recompute ?? 'none';
+    expect(recompute).toBeInstanceOf(Array);
+    expect(best?.memory.totalBytes).toBeLessThanOrEqual(30e9);
+    // One layer more would not fit.
+    const layer = plannedMemory(
+      namedModel('gpt:7.5b'),
+      { ...(best?.layout ?? oneDevice), recompute: withOneMore(recompute) },
+      free.workload,
+      eight,
+    );
+    expect(layer.totalBytes).toBeGreaterThan(30e9);
+  });
+});
+
+function withOneMore(recompute: string | readonly string[]): ('none' | 'full')[] {
+  const list = Array.from(typeof recompute === 'string' ? [] : recompute);
+  const at = list.indexOf('full');
+  return list.map((kind, index) => (kind === 'none' || index === at ? 'none' : 'full'));
+}
+
+describe('if nothing fits', () => {
+  const plan = planTraining({
+    model: 'gpt:39.1b',
+    cluster: eight,
+    batch: 16,
+    search: { offload: ['nothing'], recompute: ['none'] },
+  });
+
+  test('the plan says the least that would do, and the three smallest changes with their step', () => {
+    expect(plan.ranked).toEqual([]);
+    expect(plan.smallest?.memory.totalBytes).toBeGreaterThan(80e9);
+    expect(plan.changes).toHaveLength(3);
+    const factors = plan.changes.map(({ factor }) => factor);
+    expect(factors).toEqual(factors.toSorted((a, b) => a - b));
+    for (const { prediction } of plan.changes) expect(prediction.stepSeconds).toBeGreaterThan(0);
+    expect(planText(plan)).toContain('Nothing fits. The least that a rank needs is');
+  });
+});
+
+describe('layouts of published runs', () => {
+  test("BLOOM's 384 devices are 8 replicas of 12 stages of 4 ranks, and 48 × 12 × 4 needs 2304", () => {
+    const search = {
+      tensorParallel: [4],
+      pipelineParallel: [12],
+      schedule: ['1f1b'],
+      rows: [2],
+    } as const;
+    const plan = planTraining({
+      model: 'bloom:176b',
+      cluster: '48x8xa100',
+      batch: 2048,
+      search: { ...search, recompute: ['full'], zero: [1], offload: ['nothing'] },
+    });
+    expect(plan.ranked.map(({ layout }) => layout.dataParallel)).toEqual([8]);
+    const wide = planTraining({
+      model: 'bloom:176b',
+      cluster: '288x8xa100',
+      batch: 48 * 48,
+      search: { ...search, recompute: ['full'], zero: [1], offload: ['nothing'] },
+    });
+    expect(wide.ranked.map(({ layout }) => layout.dataParallel)).toEqual([48]);
+  });
+
+  test("DeepSpeed's example of 32 devices is 2 replicas of 4 stages of 4 ranks", () => {
+    const plan = planTraining({
+      model: 'gpt:18.4b',
+      cluster: '32xa100',
+      batch: 64,
+      search: {
+        tensorParallel: [4],
+        pipelineParallel: [4],
+        schedule: ['1f1b'],
+        rows: [1],
+        offload: ['nothing'],
+      },
+    });
+    expect(plan.ranked[0]?.layout).toMatchObject({
+      dataParallel: 2,
+      tensorParallel: 4,
+      pipelineParallel: 4,
+    });
+    expect(scriptLines(plan.ranked[0]?.layout ?? oneDevice, plan.workload)[0]).toBe(
+      'const context = await init({ mesh: { pp: 4, dp: 2, tp: 4 } });',
+    );
+  });
+});
+
+describe('dynamic programming over layers', () => {
+  test('finds the best of all combinations', () => {
+    const layers = [
+      [
+        { bytes: 5, seconds: 1 },
+        { bytes: 1, seconds: 4 },
+      ],
+      [
+        { bytes: 6, seconds: 1 },
+        { bytes: 2, seconds: 2 },
+        { bytes: 0, seconds: 9 },
+      ],
+      [
+        { bytes: 4, seconds: 2 },
+        { bytes: 1, seconds: 3 },
+      ],
+      [
+        { bytes: 7, seconds: 1 },
+        { bytes: 3, seconds: 5 },
+      ],
+    ];
+    const cost = (from: number, to: number): number => (from === to ? 0 : 0.5);
+    for (let memory = 6; memory <= 24; memory++) {
+      const found = chooseLayerStrategies(layers, memory, cost);
+      expect(found?.seconds).toBe(leastOfAll(layers, memory, cost));
+      expect(found?.bytes).toBeLessThanOrEqual(memory);
+    }
+    expect(chooseLayerStrategies(layers, 4)).toBeNull();
+  });
+});
+
+interface Choice {
+  readonly bytes: number;
+  readonly seconds: number;
+}
+
+function leastOfAll(
+  [choices, ...rest]: readonly (readonly Choice[])[],
+  memory: number,
+  cost: (from: number, to: number) => number,
+  last?: number,
+): number {
+  if (choices === undefined) return 0;
+  return Math.min(
+    ...choices.map(({ bytes, seconds }, to) =>
+      bytes > memory
+        ? Infinity
+        : seconds +
+          (last === undefined ? 0 : cost(last, to)) +
+          leastOfAll(rest, memory - bytes, cost, to),
+    ),
+  );
+}
+
+describe('mistakes are one clear error', () => {
+  const good = { model: 'gpt:1.7b', cluster: '8xa100', batch: 8 } as const;
+  test.each([
+    [{ ...good, cluster: '12xa100' }, '12 devices, which are no whole number of hosts'],
+    [{ ...good, cluster: '8xabacus' }, "no device 'abacus'"],
+    [{ ...good, batch: 0 }, 'batch'],
+    [{ ...good, memoryBytes: 90e9 }, 'devices of 80000000000 bytes'],
+    [{ ...good, search: { zero: [4] } }, 'zero'],
+  ])('%#', (options, message) => {
+    // @ts-expect-error Some of them are mistakes of types, too.
+    expect(() => planTraining(options)).toThrow(message);
+  });
+
+  test('of a file of a cluster, which names the field', () => {
+    expect(() => readCluster({ ...eight, hosts: -1 })).toThrow("'hosts'");
+    expect(() => readCluster({ ...eight, more: 1 })).toThrow(/more/);
+    expect(() => readCluster('text')).toThrow('the description of a cluster');
+  });
+});

@@ -1,0 +1,74 @@
+import { writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { ConfigError } from '@shardwise/core/spec';
+import { type ClusterDescription, readCluster } from '@shardwise/planner';
+import type { LinkReport } from '../doctor/links/link-report.ts';
+import { runLinks } from '../doctor/links/run-links.ts';
+import { displayPath } from '../text/display-path.ts';
+import { formatBytes, formatCount } from '../text/format.ts';
+import { measureDevice } from './measure-device.ts';
+
+/** The options of `shardwise measure`. */
+export interface MeasureOptions {
+  /** The file to write. */
+  readonly file: string;
+  /** The ranks of this host between which links are measured. */
+  readonly ranks: number;
+  /** The file of the command. */
+  readonly main: string;
+}
+
+/** Runs `shardwise measure`: describes this machine as a cluster, in a file that `shardwise plan` reads. */
+export async function measureCommand({ file, ranks, main }: MeasureOptions): Promise<void> {
+  // The ranks that measure links must not wait for a processor that measures products.
+  const links = ranks === 1 ? [] : (await measuredLinks(main, ranks)).links;
+  const device = await measureDevice(ranks);
+  const link = {
+    latencySeconds: median(
+      links.map(({ latencyUs }) => latencyUs / 1e6),
+      1e-6,
+    ),
+    bytesPerSecond: median(
+      links.map(({ bytesPerSecond }) => bytesPerSecond),
+      device.memoryBytesPerSecond,
+    ),
+  };
+  const cluster: ClusterDescription = readCluster({
+    name: hostname(),
+    hosts: 1,
+    devicesPerHost: ranks,
+    device,
+    links: { inside: link, between: link },
+    // What was measured is what is reached, and not a peak.
+    efficiency: { products: 1, memory: 1, links: 1, allocator: 1, runtimeBytes: 0 },
+    source: 'shardwise measure',
+  });
+  await writeFile(file, `${JSON.stringify(cluster, undefined, 2)}\n`);
+  process.stdout.write(
+    [
+      `products: ${formatCount(device.flops.f32)}FLOP/s in f32`,
+      `memory: ${formatBytes(device.memoryBytesPerSecond)}/s`,
+      `call of a program: ${(device.launchSeconds * 1e6).toFixed(0)} µs`,
+      `link: ${formatBytes(link.bytesPerSecond)}/s, ${(link.latencySeconds * 1e6).toFixed(0)} µs`,
+      `Cluster: ${displayPath(file)}`,
+      '',
+    ].join('\n'),
+  );
+}
+
+async function measuredLinks(main: string, ranks: number): Promise<LinkReport> {
+  const outcome = await runLinks(main, ['--nproc', String(ranks)]);
+  if (outcome.kind === 'measured') return outcome.report;
+  throw new ConfigError(
+    {
+      asked: `the links between ${ranks} ranks`,
+      found: 'ranks that could not be started',
+      todo: 'Read the lines above, or measure with --nproc 1',
+    },
+    { ranks },
+  );
+}
+
+function median(values: readonly number[], otherwise: number): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? otherwise;
+}

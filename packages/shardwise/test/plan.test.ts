@@ -1,0 +1,96 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { z } from 'zod';
+import { namedCluster } from '@shardwise/planner';
+import { openCluster, openModel } from '@shardwise/planner/node';
+import { parseSize } from '../src/cli/parse-values.ts';
+import { planCommand, type PlanCommandOptions } from '../src/plan/plan-command.ts';
+
+const usual: PlanCommandOptions = {
+  model: 'gpt:1.7b',
+  cluster: '8xa100',
+  batch: 64,
+  sequence: undefined,
+  memory: undefined,
+  goal: 'time',
+  precision: 'mixed',
+  keep: 3,
+  json: false,
+  page: undefined,
+  trace: undefined,
+};
+
+let directory = '';
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'shardwise-plan-'));
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await rm(directory, { recursive: true });
+});
+
+async function printed(
+  options: Partial<PlanCommandOptions>,
+): Promise<[code: number, text: string]> {
+  const texts: string[] = [];
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    texts.push(String(text));
+    return true;
+  });
+  const code = await planCommand({ ...usual, ...options });
+  return [code, texts.join('')];
+}
+
+const traceSchema = z.object({
+  traceEvents: z.array(z.object({ name: z.string(), tid: z.number() })),
+});
+
+describe('shardwise plan', () => {
+  test('prints layouts, and writes a page without a network and a timeline of each place', async () => {
+    const [page, trace] = [join(directory, 'plan.html'), join(directory, 'plan.json')];
+    const [code, text] = await printed({ page, trace });
+    expect(code).toBe(0);
+    expect(text).toMatch(/^gpt:1\.7b, 1\.65\d? B parameters, on 8 × a100/);
+    const html = await readFile(page, 'utf8');
+    expect(html).toContain('<input type="range"');
+    expect(html).not.toMatch(/https?:/);
+    const { traceEvents } = traceSchema.parse(JSON.parse(await readFile(trace, 'utf8')));
+    expect(traceEvents.some(({ name }) => name.startsWith('forward'))).toBe(true);
+  });
+
+  test('prints the plan as JSON', async () => {
+    const [, text] = await printed({ json: true });
+    expect(JSON.parse(text)).toMatchObject({ goal: 'time', model: { name: 'gpt:1.7b' } });
+  });
+
+  test('ends with 1 and says what to change if nothing fits', async () => {
+    const [code, text] = await printed({ memory: 1e9 });
+    expect(code).toBe(1);
+    expect(text).toContain('Nothing fits. The least that a rank needs is');
+  });
+
+  test('reads a config.json and the file of a cluster', async () => {
+    const config = join(directory, 'config.json');
+    const sizes = { n_embd: 768, n_layer: 12, n_head: 12, n_positions: 1024, vocab_size: 50_257 };
+    await writeFile(
+      config,
+      JSON.stringify({ model_type: 'gpt2', architectures: ['GPT2LMHeadModel'], ...sizes }),
+    );
+    const cluster = join(directory, 'cluster.json');
+    await writeFile(cluster, JSON.stringify(namedCluster('8xh100')));
+    expect(await openModel(directory)).toMatchObject({ layers: 12, hidden: 768 });
+    expect(await openCluster(cluster)).toEqual(namedCluster('8xh100'));
+    await writeFile(cluster, 'no JSON');
+    await expect(openCluster(cluster)).rejects.toThrow('text that is no JSON');
+  });
+});
+
+test('sizes have units of 1000 and of 1024', () => {
+  expect(parseSize('60GB')).toBe(60e9);
+  expect(parseSize('1.5TiB')).toBe(1.5 * 2 ** 40);
+  expect(parseSize('512')).toBe(512);
+  for (const wrong of ['', 'GB', '-1GB', '6 GBs', '0GB'])
+    expect(() => parseSize(wrong)).toThrow('a size');
+});
