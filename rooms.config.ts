@@ -110,6 +110,8 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'pipeline-schedule/lowering',
       'pipeline-schedule/simulation',
     ],
+    'local-sgd/messages': ['sharded/quantized'],
+    'local-sgd': ['plan', 'sharded/quantized', 'pipeline-schedule/automatic', 'local-sgd/*'],
     'pipeline/messages': [],
     'pipeline/stages': ['parameters', 'plan'],
     'pipeline/microbatches': ['modules', 'pipeline-schedule/*', 'pipeline/stages'],

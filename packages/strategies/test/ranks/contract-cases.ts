@@ -11,6 +11,7 @@ import {
 } from '@shardwise/strategies';
 import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
 import { beside } from './beside.ts';
+import { outerCases } from './outer-cases.ts';
 import {
   sequences,
   sizes as tokensOf,
@@ -180,7 +181,12 @@ export const stageCases: StrategyCases = {
 };
 
 /** The cases of all strategies. */
-export const strategyCases: StrategyCases = { ...batchCases, ...layerCases, ...stageCases };
+export const strategyCases: StrategyCases = {
+  ...batchCases,
+  ...outerCases,
+  ...layerCases,
+  ...stageCases,
+};
 
 /** One strategy of each kind. The quick test has these on two ranks, and the full test has the others. */
 const ofEachKind = [
@@ -188,6 +194,7 @@ const ofEachKind = [
   'DataParallel',
   'ZeRO-1',
   'FSDP',
+  'DiLoCo in fragments that overlap',
   'tensor parallelism of a GPT',
   'a pipeline by 1F1B',
 ];
