@@ -12,6 +12,7 @@ export {
   type JoinOptions,
 } from './distributed-data-parallel/join.ts';
 export { joinBatches, type JoinedBatch } from './distributed-data-parallel/join-batches.ts';
+export type { Aggregate } from './local-sgd/aggregation/aggregate-option.ts';
 export { diloco, type DiLoCoOptions } from './local-sgd/diloco.ts';
 export {
   localSgd,

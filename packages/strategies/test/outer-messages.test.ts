@@ -4,9 +4,9 @@ import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { decodeBlocks, encodeBlocks } from '../src/local-sgd/messages/block-codes.ts';
 import {
+  agree,
   type CompressionErrors,
   noErrors,
-  quantizedMean,
 } from '../src/local-sgd/messages/outer-messages.ts';
 import { quantizedBytes, quantizeRows } from '../src/sharded/quantized/quantize-rows.ts';
 
@@ -79,7 +79,7 @@ describe('a mean of few bits', () => {
         groups.map((group, rank) => {
           const { [rank]: values = new Float32Array(0) } = own;
           const { [rank]: owed = noErrors(0, size) } = errors;
-          return quantizedMean(values, group, bits, owed);
+          return agree(values, group, { bits, aggregation: { rule: 'mean', faulty: 0 } }, owed);
         }),
       );
       for (const mean of means) expect(mean).toEqual(means[0]);

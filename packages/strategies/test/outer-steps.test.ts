@@ -55,6 +55,12 @@ const others = {
     steps,
   },
   'eight bits': { strategy: 'diloco', options: { every, bits: 8 }, steps },
+  'a median': { strategy: 'diloco', options: { every, aggregate: 'median' }, steps },
+  'a median in eight bits': {
+    strategy: 'diloco',
+    options: { every, aggregate: 'median', bits: 8 },
+    steps,
+  },
   'four bits': { strategy: 'diloco', options: { every, bits: 4, fragments: 2 }, steps },
 } as const satisfies Readonly<Record<string, OuterTraining>>;
 
@@ -136,9 +142,12 @@ describe('outer steps', () => {
     }
   });
 
-  it('stay near those of exact messages if messages have few bits', () => {
+  it('stay near those of an exact mean if messages have few bits, or are aggregated otherwise', () => {
     const exact = ranksOf('diloco');
     for (const [name, distance] of [
+      // The median of two values is their mean.
+      ['a median', 1e-6],
+      ['a median in eight bits', 0.02],
       ['eight bits', 0.02],
       ['four bits', 0.4],
     ] as const) {

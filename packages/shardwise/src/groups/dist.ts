@@ -76,6 +76,7 @@ export {
   unavailableGroup,
 } from '@shardwise/collectives';
 export {
+  type Aggregate,
   bf16CompressHook,
   byLayer,
   type Cluster,

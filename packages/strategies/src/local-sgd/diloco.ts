@@ -1,4 +1,5 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { aggregateRule, type Aggregate } from './aggregation/aggregate-option.ts';
 import type { StrategyWithOuterSteps } from './local-sgd.ts';
 import { type OuterOptions, outerSettings } from './outer-optimizer-settings.ts';
 import { outerPlan } from './outer-plan.ts';
@@ -30,6 +31,12 @@ export interface DiLoCoOptions {
    * what a message leaves out is added to the next one. Default: 32, which leaves nothing out.
    */
   readonly bits?: 4 | 8 | 32;
+  /**
+   * How ranks make one outer gradient of those of all. 'mean' takes what every rank sends. With the others, some ranks may
+   * send anything, because of broken memory, bad data or a bad intention, as long as they are the minority; each rank then
+   * gets the outer gradients of all. Default: 'mean'.
+   */
+  readonly aggregate?: Aggregate;
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
 }
@@ -41,6 +48,7 @@ const optionRules: OptionRules<DiLoCoOptions> = {
   fragmentSyncDelay: option.count,
   fragmentUpdateAlpha: option.fraction,
   bits: option.oneOf(4, 8, 32),
+  aggregate: option.checkedLater(),
   axis: option.axisName,
 };
 
@@ -55,13 +63,15 @@ export function diloco(options: DiLoCoOptions): StrategyWithOuterSteps {
   const { every, axis = 'dp', bits = 32, fragments = 1 } = options;
   const { fragmentSyncDelay = 0, fragmentUpdateAlpha = 0 } = options;
   const settings = outerSettings(options.outer ?? {});
+  const { rule: aggregate, faulty } = aggregateRule(options.aggregate ?? 'mean');
   const strategy = 'diloco';
   const outer = new OuterState(strategy);
-  const data = { strategy, axis, every, fragments, fragmentSyncDelay, fragmentUpdateAlpha };
+  const times = { every, fragments, fragmentSyncDelay, fragmentUpdateAlpha };
+  const data = { strategy, axis, ...times, bits, aggregate, faulty, ...settings, state: outer };
   return {
     specificationVersion: 1,
     name: strategy,
     outer,
-    plan: (model, axes) => outerPlan({ ...data, bits, ...settings, state: outer }, model, axes),
+    plan: (model, axes) => outerPlan(data, model, axes),
   };
 }

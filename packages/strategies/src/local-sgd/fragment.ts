@@ -8,11 +8,10 @@ import {
   withoutValues,
 } from '@shardwise/core/extend';
 import {
+  agree,
+  type Agreement,
   type CompressionErrors,
-  exactMean,
   noErrors,
-  type OuterBits,
-  quantizedMean,
 } from './messages/outer-messages.ts';
 import type { OuterSettings } from './outer-optimizer-settings.ts';
 import { outerStep } from './outer-step.ts';
@@ -21,11 +20,10 @@ import { outerStep } from './outer-step.ts';
 export type FragmentParameter = readonly [name: string, part: Tensor];
 
 /** What ranks do with the values of a fragment when they meet. */
-export interface Meeting {
+export interface Meeting extends Agreement {
   readonly group: ProcessGroup;
   /** The outer optimizer. Null: ranks go on from the mean of their values. */
   readonly outer: OuterSettings | null;
-  readonly bits: OuterBits;
   /** The share of its own values that a rank keeps beside the new ones, from 0 to 1. */
   readonly alpha: number;
 }
@@ -65,7 +63,7 @@ export class Fragment {
     return this.#state;
   }
 
-  /** The mean that is on its way. Null between an outer step and the next message. */
+  /** What the ranks agree on, while it is on its way. Null between an outer step and the next message. */
   get mean(): Promise<Float32Array> | null {
     return this.#mean;
   }
@@ -91,14 +89,11 @@ export class Fragment {
   async send(meeting: Meeting): Promise<void> {
     const own = await this.#read();
     const { anchor, errors } = this.#known();
-    const { outer, bits, group } = meeting;
+    const { outer, group } = meeting;
     if (outer !== null) {
       for (let at = 0; at < own.length; at++) own[at] = (anchor[at] ?? 0) - (own[at] ?? 0);
     }
-    const mean =
-      bits === 32 || errors === null
-        ? exactMean(own, group)
-        : quantizedMean(own, group, bits, errors);
+    const mean = agree(own, group, meeting, errors);
     // Whoever takes the outer step gets the error.
     mean.catch(() => undefined);
     this.#mean = mean;

@@ -45,6 +45,17 @@ export function localSgd(options: LocalSgdOptions): StrategyWithOuterSteps {
     name: strategy,
     outer,
     plan: (model: ModelSpec, axes: readonly MeshAxis[]) =>
-      outerPlan({ ...data, fragmentSyncDelay: 0, fragmentUpdateAlpha: 0, bits: 32 }, model, axes),
+      outerPlan(
+        {
+          ...data,
+          fragmentSyncDelay: 0,
+          fragmentUpdateAlpha: 0,
+          bits: 32,
+          aggregate: 'mean',
+          faulty: 0,
+        },
+        model,
+        axes,
+      ),
   };
 }

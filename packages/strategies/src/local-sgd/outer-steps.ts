@@ -20,7 +20,8 @@ import { plannedParameters, startBroadcasts } from '../plan/planned-bytes.ts';
 import { requireSameModel } from '../plan/same-model.ts';
 import type { StepKind } from '../plan/step.ts';
 import { Fragment, type FragmentParameter } from './fragment.ts';
-import { messagesOfMean, type OuterBits } from './messages/outer-messages.ts';
+import type { Aggregation, AggregationRule } from './aggregation/aggregate.ts';
+import { agreementMessages, type OuterBits } from './messages/outer-messages.ts';
 import type { OuterState } from './outer-state.ts';
 import { OuterUpdater } from './outer-updater.ts';
 import type { OuterSettings } from './outer-optimizer-settings.ts';
@@ -41,6 +42,10 @@ export interface OuterSteps extends Partial<OuterSettings> {
   readonly fragmentUpdateAlpha: number;
   /** The bits of an element in messages. */
   readonly bits: OuterBits;
+  /** How ranks make one outer gradient of those of all. */
+  readonly aggregate: AggregationRule;
+  /** The number of ranks whose outer gradients may be anything. */
+  readonly faulty: number;
   readonly state: OuterState;
 }
 
@@ -101,7 +106,7 @@ export const outerSteps: StepKind<OuterSteps> = {
     const updater = new OuterUpdater(
       plan.strategy,
       fragments,
-      { group: own, outer: outerOf(data), bits, alpha },
+      { group: own, outer: outerOf(data), bits, aggregation: aggregationOf(data), alpha },
       { period: every / fragments.length, delay },
     );
     data.state.attach({ updater, ranks: own.size });
@@ -123,13 +128,21 @@ function outerOf({ lr, momentum, nesterov }: OuterSteps): OuterSettings | null {
   return isComplete ? { lr, momentum, nesterov } : null;
 }
 
+function aggregationOf({ aggregate: rule, faulty }: OuterSteps): Aggregation {
+  return { rule, faulty };
+}
+
 /** The messages of all fragments, each of which is sent once in `every` updates. */
-function meetings({ axis, every, fragments, bits }: OuterSteps, plan: Plan): CollectivePlan[] {
+function meetings(data: OuterSteps, plan: Plan): CollectivePlan[] {
+  const { axis, every, fragments, bits } = data;
+  const agreement = { bits, aggregation: aggregationOf(data) };
   const ranks = axisSize(plan.axes, axis);
   return fragments.flatMap((parameters) =>
-    messagesOfMean(elementsOf(plan, parameters), ranks, bits).map((message): CollectivePlan => {
-      return { ...message, axis, when: 'optimizer', everySteps: every, parameters };
-    }),
+    agreementMessages(elementsOf(plan, parameters), ranks, agreement).map(
+      (message): CollectivePlan => {
+        return { ...message, axis, when: 'optimizer', everySteps: every, parameters };
+      },
+    ),
   );
 }
 
@@ -161,6 +174,12 @@ function requireMeetings(data: OuterSteps, plan: Plan): void {
     const found = `a fragmentSyncDelay of ${delay}, and the next fragment is sent after ${period} updates`;
     const todo = `Use a fragmentSyncDelay of at most ${period - 1}, fewer fragments, or a larger 'every'`;
     throw planError(plan, { asked, found, todo }, { delay, period });
+  }
+  const ranks = axisSize(plan.axes, data.axis);
+  if (ranks > 1 && ranks <= 2 * data.faulty) {
+    const found = `${ranks} ranks, of which ${data.faulty} may be faulty`;
+    const todo = `Use more than ${2 * data.faulty} ranks: the majority must be right`;
+    throw planError(plan, { asked, found, todo }, { ranks, faulty: data.faulty });
   }
   const named = fragments.flat();
   const apart = plan.parameters.find(({ name, requiresGrad }) => {

@@ -65,6 +65,11 @@ export const outerCases: StrategyCases = {
     period: 4,
     expectedLosses: (training) => lossesOfManyModels(training, { every: 4, meet: () => {} }),
   },
+  'DiLoCo with a median': {
+    strategy: () => diloco({ every: 2, aggregate: 'median', bits: 8, fragmentUpdateAlpha: 1 }),
+    period: 2,
+    expectedLosses: (training) => lossesOfManyModels(training, { every: 2, meet: () => {} }),
+  },
   'DiLoCo in four bits': {
     strategy: () => diloco({ every: 2, bits: 4, fragmentUpdateAlpha: 1 }),
     period: 2,

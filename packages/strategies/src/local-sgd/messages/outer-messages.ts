@@ -1,5 +1,6 @@
 import type { ProcessGroup } from '@shardwise/core/extend';
 import { type QuantizedBits, quantizedBytes } from '../../sharded/quantized/quantize-rows.ts';
+import { aggregate, type Aggregation } from '../aggregation/aggregate.ts';
 import { decodeBlocks, encodeBlocks } from './block-codes.ts';
 
 /** The bits of an element of an outer gradient on the wire. 32: f32 as it is. */
@@ -13,7 +14,7 @@ export interface CompressionErrors {
   readonly server: Float32Array;
 }
 
-/** A message of the mean over ranks. */
+/** A message of an agreement. */
 export interface OuterMessage {
   readonly operation: 'allReduce' | 'allToAll' | 'allGather';
   readonly bytes: number;
@@ -32,16 +33,22 @@ export function noErrors(elements: number, ranks: number): CompressionErrors {
   };
 }
 
-/** The messages of a mean of so many elements, in their order. */
-export function messagesOfMean(
+/** How ranks agree on an outer gradient. */
+export interface Agreement {
+  readonly bits: OuterBits;
+  readonly aggregation: Aggregation;
+}
+
+/** The messages by which ranks agree on so many elements, in their order. */
+export function agreementMessages(
   elements: number,
   ranks: number,
-  bits: OuterBits,
+  { bits, aggregation }: Agreement,
 ): readonly OuterMessage[] {
   if (ranks === 1) return [];
-  if (bits === 32) {
-    return [{ operation: 'allReduce', bytes: elements * Float32Array.BYTES_PER_ELEMENT }];
-  }
+  const ownBytes = bits === 32 ? elements * FLOAT_BYTES : quantizedBytes(elements, bits);
+  if (aggregation.rule !== 'mean') return [{ operation: 'allGather', bytes: ranks * ownBytes }];
+  if (bits === 32) return [{ operation: 'allReduce', bytes: ownBytes }];
   const bytes = ranks * quantizedBytes(partElements(elements, ranks), bits);
   return [
     { operation: 'allToAll', bytes },
@@ -49,17 +56,56 @@ export function messagesOfMean(
   ];
 }
 
-/** The mean over the ranks of a group in f32. All ranks get the same bits. It owns `own`. Shape: [n] -> [n]. */
-export async function exactMean(own: Float32Array, group: ProcessGroup): Promise<Float32Array> {
-  if (group.size > 1) await group.allReduce({ bytes: bytesOf(own), dtype: 'f32' }, 'avg');
+const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
+/**
+ * Makes one vector of those of all ranks, which all ranks get with the same bits. It owns `own`. `errors` are null if the
+ * elements have 32 bits. Shape: own [n] -> [n].
+ */
+export async function agree(
+  own: Float32Array,
+  group: ProcessGroup,
+  { bits, aggregation }: Agreement,
+  errors: CompressionErrors | null,
+): Promise<Float32Array> {
+  if (group.size === 1) return own;
+  if (aggregation.rule !== 'mean')
+    return aggregate(await gathered(own, group, bits, errors), aggregation);
+  if (bits !== 32 && errors !== null) return quantizedMean(own, group, bits, errors);
+  await group.allReduce({ bytes: bytesOf(own), dtype: 'f32' }, 'avg');
   return own;
+}
+
+/** Returns the vectors of all ranks, in their order. Shape: [n] -> W times [n]. */
+async function gathered(
+  own: Float32Array,
+  group: ProcessGroup,
+  bits: OuterBits,
+  errors: CompressionErrors | null,
+): Promise<readonly Float32Array[]> {
+  const { size } = group;
+  const { length } = own;
+  const isExact = bits === 32 || errors === null;
+  let message = bytesOf(own);
+  if (!isExact) {
+    const owed = own.map((value, at) => value + (errors.worker[at] ?? 0));
+    message = encodeBlocks(owed, bits);
+    keepError(errors.worker, owed, decodeBlocks(message, length, bits));
+  }
+  const all = new Uint8Array(size * message.byteLength);
+  const dtype = isExact ? 'f32' : 'u8';
+  await group.allGather({ bytes: message, dtype }, { bytes: all, dtype });
+  return Array.from({ length: size }, (_, rank) => {
+    const from = all.slice(rank * message.byteLength, (rank + 1) * message.byteLength);
+    return isExact ? new Float32Array(from.buffer) : decodeBlocks(from, length, bits);
+  });
 }
 
 /**
  * The mean over the ranks of a group by messages of few bits: to the rank that averages a part, and back. What the
  * messages leave out is kept in `errors` and sent later. All ranks get the same bits. Shape: [n] -> [n].
  */
-export async function quantizedMean(
+async function quantizedMean(
   own: Float32Array,
   group: ProcessGroup,
   bits: QuantizedBits,
@@ -67,7 +113,6 @@ export async function quantizedMean(
 ): Promise<Float32Array> {
   const { size } = group;
   const { length } = own;
-  if (size === 1) return own;
   const part = partElements(length, size);
   const partBytes = quantizedBytes(part, bits);
   const partsOf = (message: Uint8Array): readonly Float32Array[] =>
