@@ -10,7 +10,7 @@ interface Meetings {
 }
 
 /** Returns the losses of one rank with as many models as there are ranks. */
-async function lossesOfManyModels(
+export async function lossesOfManyModels(
   training: ExpectedTraining,
   { every, meet }: Meetings,
 ): Promise<readonly number[]> {
@@ -26,7 +26,7 @@ async function lossesOfManyModels(
     for (const [share, { module, optimizer }] of replicas.entries()) {
       const { x, y } = batchOf(step, share);
       optimizer.zeroGrad();
-      const loss = model.loss(module.forward(x), y);
+      const loss = (model.lossAlone ?? model.loss)(module.forward(x), y);
       loss.backward();
       await optimizer.step();
       sum += await loss.item();
