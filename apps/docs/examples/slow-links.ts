@@ -22,8 +22,6 @@ for (let step = 1; step <= 40; step++) {
   await optimizer.step(); // every tenth update is followed by an outer step
   if (step % 10 === 0) console.log(`rank ${rank}, step ${step}: ${(await loss.item()).toFixed(4)}`);
 }
-if (rank === 0) {
-  const [, traffic = ''] = dist.explain(model.plan).split('outer steps: ');
-  console.log(traffic.split('\n\n')[0]); // prints every 10 updates
-}
+console.log(`rank ${rank}: ${strategy.outer.outerSteps} outer steps`); // prints rank 0: 4 outer steps
+if (rank === 0) console.log(dist.explain(model.plan));
 await context.close();
