@@ -14,6 +14,7 @@ import { memory } from './memory.ts';
 import { models } from './models/models.ts';
 import { moe } from './moe.ts';
 import { parameterServer } from './parameter-server/parameter-server.ts';
+import { noLockStep } from './no-lock-step/no-lock-step.ts';
 import { page } from './page.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
@@ -50,6 +51,7 @@ const benches: Readonly<Record<string, Bench>> = {
   moe,
   'expert-learning': expertLearning,
   'parameter-server': parameterServer,
+  'no-lock-step': noLockStep,
   plan,
   profiler: profilerCost,
 };

@@ -156,6 +156,8 @@ const calls: readonly (readonly [string, Call])[] = [
     methodOf(loader, 'load', state(Reflect.apply(Reflect.get(loader(), 'state'), loader(), []))),
   ],
   ['ddp', callOf(sw.dist.ddp, opt({ bucketBytes: 1 }))],
+  ['diloco', callOf(sw.dist.diloco, takes.options({ every: 2 }))],
+  ['localSgd', callOf(sw.dist.localSgd, takes.options({ every: 2 }))],
   ['fsdp', callOf(sw.dist.fsdp, opt({ prefetch: 1 }))],
   ['zero', callOf(sw.dist.zero, takes.options({ stage: 1 }))],
   ['dataParallel', callOf(sw.dist.dataParallel, opt({ axis: 'dp' }))],

@@ -18,6 +18,8 @@ export const keywords: Readonly<Record<string, string>> = {
     'doctor top watch live straggler iftop htop ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',
   '/guides/slow-steps':
     'slow profiler torch.profiler schedule flame graph roofline mfu performance throughput speed fast tensorboard prometheus opentelemetry otlp csv metrics',
+  '/guides/slow-links':
+    'diloco local sgd streaming outer optimizer internet bandwidth torchft hivemind byzantine krum median federated compression',
   '/guides/distributed-tensors':
     'dtensor distribute_tensor shard replicate partial redistribute layout',
   '/guides/verify': 'wrong loss gradient silent bug correctness compare',

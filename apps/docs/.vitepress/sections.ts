@@ -36,6 +36,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Plan a run', 'plan'],
       ['Memory is too large', 'memory'],
       ['Steps are slow', 'slow-steps'],
+      ['Links are slow', 'slow-links'],
       ['Debug a hang', 'debugging'],
       ['Check a parallel run', 'verify'],
       ['Tensors on several ranks', 'distributed-tensors'],

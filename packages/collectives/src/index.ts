@@ -20,6 +20,7 @@ export {
   hostedTransport,
   type HostedTransportOptions,
 } from './transports/hosted/hosted-transport.ts';
+export { type ShapedTransport, type ShapeOptions, shapeTransport } from './transports/shaped.ts';
 // What the authors of transports need beside the interface.
 export {
   abortCauseOf,

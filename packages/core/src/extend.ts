@@ -149,7 +149,7 @@ export {
 export { collectiveIdentity, withCollectiveName } from './graph/collective-identity.ts';
 export { noteSettings } from './graph/step-settings.ts';
 export { targetOf } from './graph/updated-leaves.ts';
-export { hashOf, hashOffset, mixed } from './hash.ts';
+export { hashOf, hashOfNumbers, hashOffset, mixed } from './hash.ts';
 export { withoutValues } from './realize/pending/small-values.ts';
 
 // The rank: its session, its timeline, its random numbers and its pages.

@@ -12,6 +12,15 @@ export {
   type JoinOptions,
 } from './distributed-data-parallel/join.ts';
 export { joinBatches, type JoinedBatch } from './distributed-data-parallel/join-batches.ts';
+export type { Aggregate } from './local-sgd/aggregation/aggregate-option.ts';
+export { diloco, type DiLoCoOptions } from './local-sgd/diloco.ts';
+export {
+  localSgd,
+  type LocalSgdOptions,
+  type StrategyWithOuterSteps,
+} from './local-sgd/local-sgd.ts';
+export type { OuterOptions } from './local-sgd/outer-optimizer-settings.ts';
+export type { OuterState, OuterStateDict } from './local-sgd/outer-state.ts';
 export { powerSgdHook, type PowerSgdHook } from './distributed-data-parallel/power-sgd-hook.ts';
 export type {
   PowerSgdOptions,

@@ -1,6 +1,7 @@
 export { distribute, type Distribute } from './distributed-data-parallel/distribute.ts';
 export { gather, type Gather } from './sharded/gather.ts';
 export { master, type Master } from './data-parallel/master.ts';
+export { outerSteps, type OuterSteps } from './local-sgd/outer-steps.ts';
 export { page, type PageOut } from './sharded/page.ts';
 export { reduce, type Reduce } from './distributed-data-parallel/reduce.ts';
 export { runStages } from './pipeline/run-stages.ts';

@@ -23,13 +23,14 @@ export interface Average {
 
 export const average: StepKind<Average> = {
   name: 'average',
-  collectives: ({ axis }, { axes, parameters }) => {
+  collectives: ({ axis, every }, { axes, parameters }) => {
     if (axes.find(({ name }) => name === axis)?.size === 1) return [];
     return (['start', 'forward'] as const).flatMap((when) =>
       parameters.map(({ name, shape, dtype }) => ({
         operation: when === 'start' ? 'broadcast' : 'allReduce',
         axis,
         when,
+        ...(when === 'forward' && { everySteps: every }),
         parameters: [name],
         bytes: elementCount(shape) * dtypes[dtype].bytes,
       })),

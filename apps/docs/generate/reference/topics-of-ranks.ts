@@ -48,6 +48,12 @@ export const topicsOfRanks: readonly Section[] = [
         /\/distributed-data-parallel\//,
       ),
       topic(
+        'diloco',
+        'diloco and localSgd: few messages',
+        'Ranks train alone for some updates and then agree: DiLoCo, streaming fragments, messages of few bits, robust aggregation.',
+        /\/local-sgd\//,
+      ),
+      topic(
         'fsdp',
         'fsdp: fully sharded data parallel',
         'Divides parameters, gradients and states over the ranks, and collects them layer by layer.',

@@ -63,6 +63,8 @@ export interface CollectivePlan {
   readonly operation: string;
   readonly axis: string;
   readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
+  /** The message is sent once in so many steps. Default: 1, in each step. */
+  readonly everySteps?: number;
   readonly parameters: readonly string[];
   /**
    * The bytes of the input or the output, whichever has more. For an all-gather or a reduce-scatter, these are

@@ -14,7 +14,7 @@ import { type AxisUse, axisUsesOf, layerAxesOf } from '../plan/step.ts';
 /**
  * Declares how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
  * when they are built, on one rank as on many. On an axis whose ranks have different batches, inputs are varying and
- * whole parameters are replicate. On an axis whose ranks share layers, inputs and parameters that are not cut are
+ * whole parameters are replicate, unless each rank trains its own. On an axis whose ranks share layers, inputs and parameters that are not cut are
  * invariant, and training needs one loss for all ranks. If these ranks have different batches, inputs are varying, and
  * the parameter's own expression (averageOverBatches) declares how it is used. Parts of parameters are varying on all of these
  * axes.
@@ -31,7 +31,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
     const own = planned.get(name);
     if (own === undefined) return [];
     const types = {
-      ...typesOn(batchAxes, (axis) => (isStoredInParts(plan, own, axis) ? 'varying' : 'replicate')),
+      ...typesOn(batchAxes, (axis) => (isVarying(plan, own, axis) ? 'varying' : 'replicate')),
       ...typesOn(layerAxes, (axis) =>
         shardingOf(own, 'parameter', axis) === null ? 'invariant' : 'varying',
       ),
@@ -64,8 +64,9 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   };
 }
 
-/** Whether a rank updates in place only its part of a parameter. */
-function isStoredInParts(plan: Plan, planned: ParameterPlan, axis: string): boolean {
+/** Whether a rank updates in place only its part of a parameter, or values of its own. */
+function isVarying(plan: Plan, planned: ParameterPlan, axis: string): boolean {
+  if (planned.parameter.varying?.includes(axis) === true) return true;
   const state = lowPrecisionOf(plan, planned) === undefined ? 'parameter' : 'optimizer';
   return shardingOf(planned, state, axis) !== null;
 }

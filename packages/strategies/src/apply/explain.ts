@@ -49,7 +49,9 @@ function collectiveRows(plan: Plan): readonly (readonly string[])[] {
       return redistribution === undefined && operation !== 'send' && operation !== 'recv';
     });
     return [
-      ...Map.groupBy(own, ({ when, operation, axis }) => `${when} ${operation} ${axis}`).values(),
+      ...Map.groupBy(own, ({ when, everySteps = 1, operation, axis }) => {
+        return `${when} ${everySteps} ${operation} ${axis}`;
+      }).values(),
     ];
   });
   const isMirrored = (groups: readonly (readonly CollectivePlan[])[]): boolean =>
@@ -66,11 +68,12 @@ function collectiveRows(plan: Plan): readonly (readonly string[])[] {
       groups.flatMap((group) => {
         const [first] = group;
         if (first?.when !== phase) return [];
-        const { operation, axis } = first;
+        const { operation, axis, everySteps = 1 } = first;
+        const often = everySteps === 1 ? '' : `, every ${everySteps}`;
         const names = new Set(group.flatMap(({ parameters }) => parameters));
         const bytes = group.reduce((sum, each) => sum + each.bytes, 0);
         const of = names.size === 0 ? 'buffers' : countOf(names.size);
-        return [[phase, operation, axis, of, String(bytes)]];
+        return [[`${phase}${often}`, operation, axis, of, String(bytes)]];
       }),
     ),
   );

@@ -3,6 +3,7 @@ import {
   compose,
   dataParallel,
   ddp,
+  diloco,
   fsdp,
   pipeline,
   type PipelineOptions,
@@ -11,6 +12,7 @@ import {
 } from '@shardwise/strategies';
 import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
 import { beside } from './beside.ts';
+import { lossesOfManyModels, outerCases } from './outer-cases.ts';
 import {
   sequences,
   sizes as tokensOf,
@@ -112,6 +114,20 @@ export const layerCases: StrategyCases = Object.fromEntries(
   ]),
 );
 
+/** Two replicas of divided layers. Each trains alone, because it keeps all of its own values in outer steps. */
+const replicasThatMeet: StrategyCases = Object.fromEntries(
+  Object.entries(trainings).map(([name, training]) => {
+    const mesh: NonNullable<StrategyCase['mesh']> = (size) => (size === 4 ? meshOf(1, 2, 2) : null);
+    const strategy = (): Strategy => diloco({ every: 2, fragmentUpdateAlpha: 1 });
+    const found: StrategyCase = {
+      ...layerCase(training, 2, mesh, strategy),
+      period: 2,
+      expectedLosses: (expected) => lossesOfManyModels(expected, { every: 2, meet: () => {} }),
+    };
+    return [`DiLoCo of tensor parallelism of ${name}`, found];
+  }),
+);
+
 /** A model whose stages share no weights. */
 const chain: StrategyModel = {
   build: () =>
@@ -180,7 +196,13 @@ export const stageCases: StrategyCases = {
 };
 
 /** The cases of all strategies. */
-export const strategyCases: StrategyCases = { ...batchCases, ...layerCases, ...stageCases };
+export const strategyCases: StrategyCases = {
+  ...batchCases,
+  ...outerCases,
+  ...layerCases,
+  ...replicasThatMeet,
+  ...stageCases,
+};
 
 /** One strategy of each kind. The quick test has these on two ranks, and the full test has the others. */
 const ofEachKind = [
@@ -188,6 +210,7 @@ const ofEachKind = [
   'DataParallel',
   'ZeRO-1',
   'FSDP',
+  'DiLoCo in fragments that overlap',
   'tensor parallelism of a GPT',
   'a pipeline by 1F1B',
 ];

@@ -15,22 +15,24 @@ export interface PhasedMessage extends Message {
 }
 
 /**
- * Returns the messages of a step that a plan lists for the rank of a mesh. `alignment` is that of the device in bytes,
- * at multiples of which the tensors of a message lie.
+ * Returns the messages of `period` steps that a plan lists for the rank of a mesh. `alignment` is that of the device in
+ * bytes, at multiples of which the tensors of a message lie.
  */
 export function plannedMessages(
   plan: Plan,
   mesh: Pick<Mesh, 'coordinate'>,
   alignment: number,
+  period: number,
 ): readonly PhasedMessage[] {
   return plan.steps.flatMap((step) =>
     step.collectives(plan).flatMap((collective) => {
-      const { operation, axis, when, only } = collective;
+      const { operation, axis, when, only, everySteps = 1 } = collective;
       if (when === 'start') return [];
       if (only !== undefined && mesh.coordinate(only.axis) !== only.rank) return [];
       const isBucket = step.kind === stepKinds.reduce.name && collective.parameters.length > 1;
       const bytes = isBucket ? alignedBytes(plan, collective, alignment) : collective.bytes;
-      return { operation, axis, when, bytes };
+      const message = { operation, axis, when, bytes };
+      return Array.from({ length: period / everySteps }, () => message);
     }),
   );
 }

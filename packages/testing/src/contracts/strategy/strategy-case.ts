@@ -35,8 +35,8 @@ export interface StrategyCase {
   /** Default: `contractModels`. */
   readonly models?: Readonly<Record<string, StrategyModel>>;
   /**
-   * The number of steps after which the communication of the ranks repeats itself. The plan lists the messages
-   * of so many steps. Default: 1.
+   * The number of steps after which the communication of the ranks repeats itself: a multiple of `everySteps` of each
+   * message of the plan. Default: 1.
    */
   readonly period?: number;
   /** Operations that divide batch and outputs among the ranks and that a plan does not list. Default: none. */

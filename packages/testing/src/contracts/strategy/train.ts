@@ -121,9 +121,13 @@ export async function trainParallel(
   recording.take();
   messages.backward = without(messages.backward, [...messages.forward, ...ofLoss]);
   const plan = parallel.plan;
-  const planned = plannedMessages(plan, mesh, currentSession().backend.limits.alignment).map(
-    (message) =>
-      hasLoss && message.when === 'forward' ? { ...message, when: 'backward' as const } : message,
+  const planned = plannedMessages(
+    plan,
+    mesh,
+    currentSession().backend.limits.alignment,
+    period,
+  ).map((message) =>
+    hasLoss && message.when === 'forward' ? { ...message, when: 'backward' as const } : message,
   );
   parallel.replicate();
   const arrays = Object.entries(await module.stateDict());

@@ -1,0 +1,72 @@
+/** How ranks make one outer gradient of those of all. */
+export type AggregationRule = 'mean' | 'trimmedMean' | 'median' | 'krum';
+
+/** A rule, and the number of ranks whose outer gradients may be anything. */
+export interface Aggregation {
+  readonly rule: AggregationRule;
+  readonly faulty: number;
+}
+
+/**
+ * Makes one vector of those of all ranks, so that `faulty` of them can be anything. `vectors` are in the order of the
+ * ranks, and there are more than twice as many as faulty ones. The result has the same bits wherever it is computed.
+ * Shape: W times [n] -> [n].
+ */
+export function aggregate(
+  vectors: readonly Float32Array[],
+  { rule, faulty }: Aggregation,
+): Float32Array {
+  switch (rule) {
+    case 'mean':
+      return trimmedMean(vectors, 0);
+    case 'trimmedMean':
+      return trimmedMean(vectors, faulty);
+    case 'median':
+      return trimmedMean(vectors, Math.ceil(vectors.length / 2) - 1);
+    case 'krum':
+      return krum(vectors, faulty);
+  }
+}
+
+/**
+ * The mean of each coordinate without its `faulty` smallest and largest values (Yin et al. 2018). If only one or two are
+ * left, it is the median. A value that is no number counts as the largest.
+ */
+function trimmedMean(vectors: readonly Float32Array[], faulty: number): Float32Array {
+  const count = vectors.length;
+  const result = new Float32Array(vectors[0]?.length ?? 0);
+  const values = new Float64Array(count);
+  for (let at = 0; at < result.length; at++) {
+    for (const [rank, vector] of vectors.entries()) values[rank] = vector[at] ?? 0;
+    // Sorting puts NaN last.
+    if (faulty > 0) values.sort();
+    let sum = 0;
+    for (let rank = faulty; rank < count - faulty; rank++) sum += values[rank] ?? 0;
+    result[at] = sum / (count - 2 * faulty);
+  }
+  return result;
+}
+
+/**
+ * The vector that is nearest to its count - faulty - 1 nearest neighbours, by the sum of squared distances (Blanchard et
+ * al. 2017). Of several, it is that of the first rank. A vector that is not finite is infinitely far from all.
+ */
+function krum(vectors: readonly Float32Array[], faulty: number): Float32Array {
+  const neighbours = vectors.length - faulty - 1;
+  let [best, least] = [vectors[0] ?? new Float32Array(0), Number.POSITIVE_INFINITY];
+  for (const own of vectors) {
+    const distances = Float64Array.from(
+      vectors.filter((other) => other !== own),
+      (other) => squaredDistance(own, other),
+    ).sort();
+    const sum = distances.subarray(0, neighbours).reduce((all, each) => all + each, 0);
+    if (sum < least) [best, least] = [own, sum];
+  }
+  return best;
+}
+
+function squaredDistance(a: Float32Array, b: Float32Array): number {
+  let sum = 0;
+  for (let at = 0; at < a.length; at++) sum += ((a[at] ?? 0) - (b[at] ?? 0)) ** 2;
+  return Number.isNaN(sum) ? Number.POSITIVE_INFINITY : sum;
+}

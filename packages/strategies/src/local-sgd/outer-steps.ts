@@ -1,0 +1,203 @@
+import {
+  axisSize,
+  type CollectivePlan,
+  ConfigError,
+  currentSession,
+  dtypes,
+  elementCount,
+  firstPlace,
+  localShape,
+  noGrad,
+  type Parameter,
+  type ParameterPlan,
+  type Plan,
+} from '@shardwise/core/extend';
+import { requireOneStep } from '../plan/agreeing-steps.ts';
+import { markAveraged, requireUnaveraged } from '../plan/averaged-parameters.ts';
+import { ofRankZero } from '../plan/from-rank-zero.ts';
+import { planError } from '../plan/plan-error.ts';
+import { plannedParameters, startBroadcasts } from '../plan/planned-bytes.ts';
+import { requireSameModel } from '../plan/same-model.ts';
+import type { StepKind } from '../plan/step.ts';
+import { Fragment, type FragmentParameter } from './fragment.ts';
+import type { Aggregation, AggregationRule } from './aggregation/aggregate.ts';
+import { agreementMessages, type OuterBits } from './messages/outer-messages.ts';
+import type { OuterState } from './outer-state.ts';
+import { OuterUpdater } from './outer-updater.ts';
+import type { OuterSettings } from './outer-optimizer-settings.ts';
+
+/**
+ * Ranks train separately on their batches. After every few updates, they go on from values that they agree on: with the
+ * settings of an outer optimizer, from its result, and without them from the mean of their values.
+ */
+export interface OuterSteps extends Partial<OuterSettings> {
+  readonly axis: string;
+  /** The number of updates between two outer steps of a parameter. */
+  readonly every: number;
+  /** The names of the parameters of each fragment. Fragments take turns. */
+  readonly fragments: readonly (readonly string[])[];
+  /** The number of updates between the message of a fragment and its outer step. */
+  readonly fragmentSyncDelay: number;
+  /** The share of its own values that a rank keeps in an outer step, from 0 to 1. */
+  readonly fragmentUpdateAlpha: number;
+  /** The bits of an element in messages. */
+  readonly bits: OuterBits;
+  /** How ranks make one outer gradient of those of all. */
+  readonly aggregate: AggregationRule;
+  /** The number of ranks whose outer gradients may be anything. */
+  readonly faulty: number;
+  readonly state: OuterState;
+}
+
+/** The kind of the step `OuterSteps`. */
+export const outerSteps: StepKind<OuterSteps> = {
+  name: 'outerSteps',
+  collectives: (data, plan) => [
+    ...startBroadcasts(plan, { axis: data.axis }),
+    ...meetings(data, plan),
+  ],
+  axisUses: ({ axis }) => [{ axis, divides: 'batch' }],
+  explain(data, plan) {
+    const ranks = axisSize(plan.axes, data.axis);
+    if (ranks === 1) return '';
+    const sent = meetings(data, plan).reduce((sum, each) => sum + sentBytes(each, ranks), 0);
+    const own = sent / data.every;
+    const elements = data.fragments.reduce((sum, names) => sum + elementsOf(plan, names), 0);
+    const bytes = elements * dtypes.f32.bytes;
+    const all = sentBytes({ operation: 'allReduce', bytes }, ranks);
+    const times = `every ${data.every} updates`;
+    const parts = data.fragments.length === 1 ? '' : `, in ${data.fragments.length} fragments`;
+    const ratio = own === 0 ? '' : `, 1/${Number((all / own).toPrecision(3))}`;
+    return [
+      `outer steps: ${times}${parts}`,
+      `bytes that a rank sends per step, in the mean: ${Math.round(own)}; ddp: ${Math.round(all)}${ratio}`,
+    ].join('\n');
+  },
+  check(data, context) {
+    const { plan, parameters } = context;
+    requireOneStep(plan, outerSteps);
+    requireUnaveraged(`${plan.strategy} of a model`, parameters);
+    const other = parameters.find(([, { dtype, requiresGrad }]) => requiresGrad && dtype !== 'f32');
+    if (other !== undefined) throw dtypeError(plan.strategy, ...other);
+    requireMeetings(data, plan);
+  },
+  async apply(data, context) {
+    const { axis, every, bits, fragmentUpdateAlpha: alpha, fragmentSyncDelay: delay } = data;
+    const { plan } = context;
+    const session = currentSession();
+    const group = session.mesh.group(axis);
+    await requireSameModel(context, group);
+    const parts = new Map(context.heldParameters.map(([name, { part }]) => [name, part]));
+    noGrad(() => {
+      for (const part of parts.values()) part.assign(ofRankZero(part, [axis]));
+    });
+    await session.realize([]);
+    // Messages that training does not wait for must not hold up other calls of the program.
+    const own = (await group.split(0, group.rank)) ?? group;
+    const fragments = data.fragments.map(
+      (names) =>
+        new Fragment(
+          names.flatMap((name): FragmentParameter[] => {
+            const part = parts.get(name);
+            return part === undefined ? [] : [[name, part]];
+          }),
+        ),
+    );
+    const updater = new OuterUpdater(
+      plan.strategy,
+      fragments,
+      { group: own, outer: outerOf(data), bits, aggregation: aggregationOf(data), alpha },
+      { period: every / fragments.length, delay },
+    );
+    data.state.attach({ updater, ranks: own.size });
+    const trained = context.parameters.map(([, parameter]) => parameter);
+    // Also frozen parameters, which an optimizer may have among those that train.
+    for (const part of parts.values()) part.updater = updater;
+    const unmark = markAveraged(plan.strategy, trained);
+    context.hooks.push({
+      detach() {
+        unmark();
+        for (const part of parts.values()) part.updater = null;
+      },
+    });
+  },
+};
+
+function outerOf({ lr, momentum, nesterov }: OuterSteps): OuterSettings | null {
+  const isComplete = lr !== undefined && momentum !== undefined && nesterov !== undefined;
+  return isComplete ? { lr, momentum, nesterov } : null;
+}
+
+function aggregationOf({ aggregate: rule, faulty }: OuterSteps): Aggregation {
+  return { rule, faulty };
+}
+
+/** The messages of all fragments, each of which is sent once in `every` updates. */
+function meetings(data: OuterSteps, plan: Plan): CollectivePlan[] {
+  const { axis, every, fragments, bits } = data;
+  const agreement = { bits, aggregation: aggregationOf(data) };
+  const ranks = axisSize(plan.axes, axis);
+  return fragments.flatMap((parameters) =>
+    agreementMessages(elementsOf(plan, parameters), ranks, agreement).map(
+      (message): CollectivePlan => {
+        return { ...message, axis, when: 'optimizer', everySteps: every, parameters };
+      },
+    ),
+  );
+}
+
+/** The elements that a rank has of these parameters. */
+function elementsOf(plan: Plan, names: readonly string[]): number {
+  return plannedParameters(plan, names).reduce((sum, { shape, optimizer }: ParameterPlan) => {
+    return sum + elementCount(localShape(shape, optimizer, firstPlace(plan.axes)));
+  }, 0);
+}
+
+/** The bytes that a rank sends in a message by algorithms that send the fewest. */
+function sentBytes(
+  { operation, bytes }: Pick<CollectivePlan, 'operation' | 'bytes'>,
+  ranks: number,
+): number {
+  return ((ranks - 1) / ranks) * bytes * (operation === 'allReduce' ? 2 : 1);
+}
+
+/** Throws LayoutError for times that do not fit each other, and for a parameter that would stay apart. */
+function requireMeetings(data: OuterSteps, plan: Plan): void {
+  const { every, fragments, fragmentSyncDelay: delay } = data;
+  const period = every / fragments.length;
+  const asked = `with outer steps of ${fragments.length} fragments every ${every} updates`;
+  if (!Number.isSafeInteger(period) || period < 1) {
+    const found = `${period} updates for each fragment`;
+    throw planError(plan, { asked, found, todo: 'Make `every` a multiple of the fragments' });
+  }
+  if (delay >= period) {
+    const found = `a fragmentSyncDelay of ${delay}, and the next fragment is sent after ${period} updates`;
+    const todo = `Use a fragmentSyncDelay of at most ${period - 1}, fewer fragments, or a larger 'every'`;
+    throw planError(plan, { asked, found, todo }, { delay, period });
+  }
+  const ranks = axisSize(plan.axes, data.axis);
+  if (ranks > 1 && ranks <= 2 * data.faulty) {
+    const found = `${ranks} ranks, of which ${data.faulty} may be faulty`;
+    const todo = `Use more than ${2 * data.faulty} ranks: the majority must be right`;
+    throw planError(plan, { asked, found, todo }, { ranks, faulty: data.faulty });
+  }
+  const named = fragments.flat();
+  const apart = plan.parameters.find(({ name, requiresGrad }) => {
+    return requiresGrad && !named.includes(name);
+  });
+  if (apart === undefined && new Set(named).size === named.length) return;
+  const todo = 'Name each parameter that trains in one fragment';
+  const found = apart === undefined ? 'a parameter in two of them' : `'${apart.name}' in none`;
+  throw planError(plan, { asked, found, todo });
+}
+
+function dtypeError(strategy: string, name: string, { dtype }: Parameter): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${strategy} of the parameter '${name}' of ${dtype}`,
+      found: 'outer steps, which are computed in f32',
+      todo: 'Build the model in f32, and use autocast for products in fewer bits',
+    },
+    { parameter: name, dtype },
+  );
+}
