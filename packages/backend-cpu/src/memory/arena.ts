@@ -10,6 +10,12 @@ import { FreeList } from './free-list.ts';
 /** The alignment of every allocation: a cache line, which is more than any SIMD load asks for. */
 export const ALIGNMENT_BYTES = 64;
 
+/**
+ * Buffers of at least so many bytes lie at the beginning of an arena, and smaller ones at its end. Small buffers often
+ * outlive large ones. If they lay where a large one was freed, the next large one would not fit there.
+ */
+const LARGE_BYTES = 1024 * 1024;
+
 /** How many bytes of an arena are in use. */
 export interface ArenaUsage {
   readonly bytesInUse: number;
@@ -71,7 +77,10 @@ export class Arena {
       );
     }
     const blockBytes = roundUp(byteLength);
-    const byteOffset = this.#free.take(blockBytes);
+    const byteOffset =
+      blockBytes < LARGE_BYTES
+        ? this.#free.takeLast(blockBytes)
+        : this.#free.takeSmallest(blockBytes);
     if (byteOffset === undefined) throw this.#outOfMemory(byteLength);
     const allocation = { byteOffset, byteLength: blockBytes, freed: false };
     this.#live.add(allocation);
