@@ -96,6 +96,13 @@ describe('arena', () => {
     expect(offsets).toEqual([0, end - 64, mebibyte, end - mebibyte]);
   });
 
+  it('calls a sixteenth of itself large', () => {
+    const under = arena();
+    const part = (2 * pageBytes) / 16;
+    expect(under.alloc(part).byteOffset).toBe(0);
+    expect(under.alloc(part - 64).byteOffset).toBe(2 * pageBytes - part + 64);
+  });
+
   it('has a large buffer where the one before it was, whatever small ones came in between and stay', () => {
     const under = new Arena(memoryOf(256));
     const first = under.alloc(3 * mebibyte);

@@ -120,11 +120,17 @@ describe('a concatenation of values that nothing else reads', () => {
   });
 
   it('has a cast of 16-bit values to f32 made where these are computed', () => {
-    const half: Value = { ...base, op: 'cast', inputs: [0], dtype: 'bf16' };
+    const half: Value = {
+      ...base,
+      op: 'cast',
+      params: { dtype: 'bf16' },
+      inputs: [0],
+      dtype: 'bf16',
+    };
     const { places, draft } = planned({
       values: [
         [1, half],
-        [1, { ...base, op: 'cast', inputs: [1] }],
+        [1, { ...base, op: 'cast', params: { dtype: 'f32' }, inputs: [1] }],
         [2, neg(0)],
         [3, joined([2, 3], 2 * ROWS)],
       ],

@@ -11,10 +11,12 @@ import { FreeList } from './free-list.ts';
 export const ALIGNMENT_BYTES = 64;
 
 /**
- * Buffers of at least so many bytes lie at the beginning of an arena, and smaller ones at its end. Small buffers often
- * outlive large ones. If they lay where a large one was freed, the next large one would not fit there.
+ * Large buffers lie at the beginning of an arena, and small ones at its end. Small buffers often outlive large ones. If
+ * they lay where a large one was freed, the next large one would not fit there. A buffer is large if it has so many bytes,
+ * or takes this part of the arena.
  */
 const LARGE_BYTES = 1024 * 1024;
+const LARGE_PART = 1 / 16;
 
 /** How many bytes of an arena are in use. */
 export interface ArenaUsage {
@@ -78,7 +80,7 @@ export class Arena {
     }
     const blockBytes = roundUp(byteLength);
     const byteOffset =
-      blockBytes < LARGE_BYTES
+      blockBytes < Math.min(LARGE_BYTES, LARGE_PART * this.capacityBytes)
         ? this.#free.takeLast(blockBytes)
         : this.#free.takeSmallest(blockBytes);
     if (byteOffset === undefined) throw this.#outOfMemory(byteLength);

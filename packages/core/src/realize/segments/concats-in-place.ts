@@ -103,11 +103,7 @@ function usesOf({ values }: ValueGraph, draft: readonly DraftStep[], sources: So
 }
 
 /** Whether each of these values, which lie one after another, begins at a multiple of the alignment. */
-function areAligned(
-  { values }: ValueGraph,
-  inputs: readonly number[],
-  alignment: number,
-): boolean {
+function areAligned({ values }: ValueGraph, inputs: readonly number[], alignment: number): boolean {
   let byteOffset = 0;
   return inputs.every((id) => {
     const value = values[id];

@@ -116,7 +116,8 @@ export function mapMemory(
     if (shared !== undefined) places[input] = shared;
   }
   // A concatenation may itself be an input of a later one, which is placed first.
-  for (const [id, inputs] of [...concats].toReversed()) placeInputs(graph, inputs, places[id], places);
+  for (const [id, inputs] of [...concats].toReversed())
+    placeInputs(graph, inputs, places[id], places);
   return { places, scratchBuffers, allocations, inPlace: new Set(overwritten.keys()), concats };
 }
 
