@@ -5,10 +5,14 @@ import { Arena, ALIGNMENT_BYTES } from '../src/memory/arena.ts';
 import type { ArenaBuffer } from '../src/memory/arena-buffer.ts';
 
 const pageBytes = 65_536;
+const mebibyte = 2 ** 20;
 
 function arena(byteOffset?: number, byteLength?: number): Arena {
-  const memory = new WebAssembly.Memory({ initial: 2, maximum: 2, shared: true });
-  return new Arena(memory, byteOffset, byteLength);
+  return new Arena(memoryOf(2), byteOffset, byteLength);
+}
+
+function memoryOf(pages: number): WebAssembly.Memory {
+  return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
 }
 
 function disjoint(a: ArenaBuffer, b: ArenaBuffer): boolean {
@@ -19,6 +23,7 @@ function disjoint(a: ArenaBuffer, b: ArenaBuffer): boolean {
 const operations = fc.array(
   fc.oneof(
     fc.record({ alloc: fc.integer({ min: 0, max: 20_000 }) }),
+    fc.record({ alloc: fc.integer({ min: mebibyte - 64, max: 2 * mebibyte }) }),
     fc.record({ free: fc.nat({ max: 50 }) }),
   ),
   { maxLength: 60 },
@@ -28,8 +33,8 @@ describe('arena', () => {
   it('hands out aligned ranges inside its region that do not overlap', () => {
     fc.assert(
       fc.property(operations, (list) => {
-        const region = { start: 1000, end: 1000 + pageBytes };
-        const under = arena(region.start, pageBytes);
+        const region = { start: 1000, end: 1000 + 4 * mebibyte };
+        const under = new Arena(memoryOf(65), region.start, 4 * mebibyte);
         const live: ArenaBuffer[] = [];
         for (const operation of list) {
           if ('free' in operation) {
@@ -71,15 +76,54 @@ describe('arena', () => {
     );
   });
 
-  it('takes the smallest range that is large enough', () => {
-    const under = arena();
-    const [large, between, small] = [4096, 64, 1024].map((size) => under.alloc(size));
-    under.alloc(64);
-    if (large === undefined || between === undefined || small === undefined) throw new Error();
+  it('takes the smallest range that is large enough for a large buffer', () => {
+    const under = new Arena(memoryOf(256));
+    const sizes = [4, 1, 2, 1].map((size) => size * mebibyte);
+    const [large, , small] = sizes.map((size) => under.alloc(size));
+    if (large === undefined || small === undefined) throw new Error();
     under.free(large);
     under.free(small);
-    expect(under.alloc(1024).byteOffset).toBe(small.byteOffset);
-    expect(under.alloc(4096).byteOffset).toBe(large.byteOffset);
+    expect(under.alloc(2 * mebibyte).byteOffset).toBe(small.byteOffset);
+    expect(under.alloc(4 * mebibyte).byteOffset).toBe(large.byteOffset);
+  });
+
+  it('has large buffers at its beginning and small ones at its end, each beside those of its kind', () => {
+    const under = new Arena(memoryOf(256));
+    const end = 256 * pageBytes;
+    const offsets = [mebibyte, 64, 2 * mebibyte, mebibyte - 64].map(
+      (size) => under.alloc(size).byteOffset,
+    );
+    expect(offsets).toEqual([0, end - 64, mebibyte, end - mebibyte]);
+  });
+
+  it('calls a sixteenth of itself large', () => {
+    const under = arena();
+    const part = (2 * pageBytes) / 16;
+    expect(under.alloc(part).byteOffset).toBe(0);
+    expect(under.alloc(part - 64).byteOffset).toBe(2 * pageBytes - part + 64);
+  });
+
+  it('has a large buffer where the one before it was, whatever small ones came in between and stay', () => {
+    const under = new Arena(memoryOf(256));
+    const first = under.alloc(3 * mebibyte);
+    for (let step = 0; step < 20; step++) {
+      const kept = under.alloc(2 * mebibyte);
+      expect(kept.byteOffset).toBe(3 * mebibyte);
+      under.free(kept);
+      under.alloc(4096);
+    }
+    under.free(first);
+    expect(under.alloc(5 * mebibyte).byteOffset).toBe(0);
+  });
+
+  it('takes any range where none is left at a buffer’s own end', () => {
+    const under = arena();
+    const [low, high] = [under.alloc(pageBytes), under.alloc(pageBytes)];
+    under.free(low);
+    expect(under.alloc(pageBytes).byteOffset).toBe(low.byteOffset);
+    expect(() => under.alloc(64)).toThrow(OutOfMemoryError);
+    under.free(high);
+    expect(under.alloc(64).byteOffset).toBe(high.byteOffset + pageBytes - 64);
   });
 
   it('counts bytes in use and their peak in whole alignments', () => {

@@ -35,6 +35,7 @@ function placesOf(
     sources,
     arriving: new Map(),
     varies: () => false,
+    concats: new Map(),
   }).places;
 }
 

@@ -47,15 +47,14 @@ async function peakOf(
   return (peakBytes ?? NaN) - parameterBytes - gradientBytes;
 }
 
-test('A step with 128k words takes two tiles of logits more than one with few words, and the gradient of the head once more.', async () => {
+test('A step with 128k words takes at most two tiles of logits more than one with few words.', async () => {
   const vocabSize = 131072;
-  const gradientBytes = vocabSize * CHANNELS * 4;
   const build = (words: number): PretrainedModel =>
     new LlamaForCausalLM({ ...small, vocabSize: words });
   const [few, many] = [await peakOf(build, 1024), await peakOf(build, vocabSize)];
   // Whole logits and their gradient would be 32 tiles.
   expect(many - few).toBeGreaterThan(TILE_BYTES);
-  expect(many - few).toBeLessThan(2.1 * TILE_BYTES + gradientBytes);
+  expect(many - few).toBeLessThan(2 * TILE_BYTES);
 });
 
 test.each([

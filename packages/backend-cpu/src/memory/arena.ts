@@ -10,6 +10,14 @@ import { FreeList } from './free-list.ts';
 /** The alignment of every allocation: a cache line, which is more than any SIMD load asks for. */
 export const ALIGNMENT_BYTES = 64;
 
+/**
+ * Large buffers lie at the beginning of an arena, and small ones at its end. Small buffers often outlive large ones. If
+ * they lay where a large one was freed, the next large one would not fit there. A buffer is large if it has so many bytes,
+ * or takes this part of the arena.
+ */
+const LARGE_BYTES = 1024 * 1024;
+const LARGE_PART = 1 / 16;
+
 /** How many bytes of an arena are in use. */
 export interface ArenaUsage {
   readonly bytesInUse: number;
@@ -71,7 +79,10 @@ export class Arena {
       );
     }
     const blockBytes = roundUp(byteLength);
-    const byteOffset = this.#free.take(blockBytes);
+    const byteOffset =
+      blockBytes < Math.min(LARGE_BYTES, LARGE_PART * this.capacityBytes)
+        ? this.#free.takeLast(blockBytes)
+        : this.#free.takeSmallest(blockBytes);
     if (byteOffset === undefined) throw this.#outOfMemory(byteLength);
     const allocation = { byteOffset, byteLength: blockBytes, freed: false };
     this.#live.add(allocation);

@@ -16,10 +16,10 @@ export class FreeList {
   }
 
   /**
-   * Takes bytes from the smallest block that is large enough (best fit). Returns their offset, or undefined if no block
-   * is.
+   * Takes the first bytes of the smallest block that is large enough (best fit). Returns their offset, or undefined if no
+   * block is.
    */
-  take(byteLength: number): number | undefined {
+  takeSmallest(byteLength: number): number | undefined {
     let bestIndex = -1;
     let best: Block | undefined;
     for (const [index, block] of this.#blocks.entries()) {
@@ -36,6 +36,19 @@ export class FreeList {
     };
     this.#blocks.splice(bestIndex, 1, ...(rest.byteLength > 0 ? [rest] : []));
     return best.byteOffset;
+  }
+
+  /**
+   * Takes the last bytes of the last block that is large enough (first fit from the end). Returns their offset, or
+   * undefined if no block is.
+   */
+  takeLast(byteLength: number): number | undefined {
+    const index = this.#blocks.findLastIndex((block) => block.byteLength >= byteLength);
+    const last = this.#blocks[index];
+    if (last === undefined) return undefined;
+    const rest = { byteOffset: last.byteOffset, byteLength: last.byteLength - byteLength };
+    this.#blocks.splice(index, 1, ...(rest.byteLength > 0 ? [rest] : []));
+    return rest.byteOffset + rest.byteLength;
   }
 
   /** Gives a taken range back and joins it with its neighbours. */

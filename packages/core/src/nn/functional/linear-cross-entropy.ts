@@ -53,8 +53,9 @@ const TILE = 8192;
 /**
  * The cross-entropy of logits x Wᵀ + bias, which are never there as a whole: forward and backward pass each compute them for
  * one tile of classes after the other (Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models"). Use it
- * instead of linear() and crossEntropy() for a large vocabulary. The backward pass computes the product once more. Beside
- * the tiles' logits and their gradients, it keeps the gradient of W twice for a moment.
+ * instead of linear() and crossEntropy() for a large vocabulary. The backward pass computes the product once more. At its
+ * peak it has the logits of a tile and their gradient, and the gradient of W, into which the gradients of the tiles are
+ * computed.
  * Shape: x [N.., C], weight [V, C], targets i32 [N..] -> [], or [N..] for reduction 'none'. Throws ShapeError,
  * DTypeError and ConfigError. If a target is not a class, the run rejects with IndexError.
  */
@@ -104,8 +105,9 @@ export function linearLogSumExp(
   }
   const rows = sizeAt(classes.shape, 0);
   let input = lowered(x.reshape([rows, width]));
-  // The gradient of this copy is one concatenation of the tiles, also if the weight has other uses.
-  const table = joinGradients(weight);
+  // The gradient of this copy is one concatenation of the tiles, also if the weight has other uses. What reads it is
+  // computed later than the last tile, so that the tiles can be computed where they lie in it.
+  const table = joinGradients(weight, () => laterEra(1));
   const offsets = bias && joinGradients(bias);
   const results: Tensor[] = [];
   const tiles = Math.ceil(count / tile);

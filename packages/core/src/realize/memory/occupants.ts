@@ -21,14 +21,17 @@ export function occupantsOf({ graph, memory, steps }: ExecutionPlan): readonly O
       const known = found.get(place);
       if (known === undefined) found.set(place, { place, value: id, first: step, last: step });
       else {
-        known.last = step;
+        known.first = Math.min(known.first, step);
+        known.last = Math.max(known.last, step);
         known.value = Math.max(known.value, id);
       }
     }
   };
   const inputsOf = (id: number): readonly number[] => graph.values[id]?.inputs ?? [];
+  const madeIn = new Map<number, number>();
   steps.forEach((step, index) => {
     if (step.kind === 'compute') {
+      for (const id of step.outputs) madeIn.set(id, index);
       use(step.inputs, index);
       use(step.outputs, index);
     } else if (step.kind === 'copy') use([step.from], index);
@@ -37,6 +40,13 @@ export function occupantsOf({ graph, memory, steps }: ExecutionPlan): readonly O
       use(step.values, index);
     }
   });
+  // The inputs of a concatenation in place lie there by themselves until the last of them is written.
+  for (const [whole, inputs] of memory.concats) {
+    const last = Math.max(...inputs.map((id) => madeIn.get(id) ?? -1));
+    use(inputs, last);
+    use([whole], last + 1);
+    madeIn.set(whole, last);
+  }
   use(graph.roots, steps.length);
   return [...found.values()];
 }

@@ -3,6 +3,7 @@ import type { Node } from '../../graph/node.ts';
 import { ops } from '../../graph/ops/ops.ts';
 import type { Subgraph } from '../collect/collect.ts';
 import { type ComputeLimits, expand } from '../values/expand.ts';
+import { takeConcats } from '../segments/concats-in-place.ts';
 import { mapMemory, type MemoryMap } from '../segments/memory-map.ts';
 import { failedValues } from './failed-values.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
@@ -67,19 +68,27 @@ export async function makePlan(
   const numbering = sized?.largest ?? numbered({});
   const { graph } = numbering;
   const sources = new Sources(graph);
-  const draft = segment(graph, sources, sized?.rowDependence(sources) ?? (() => []));
+  const { alignment, bufferBytes } = backend.limits;
+  const varies = (value: number): boolean => sized?.varies(value) ?? false;
+  const segments = segment(graph, sources, sized?.rowDependence(sources) ?? (() => []));
+  const { draft, concats } = takeConcats(graph, segments, { alignment, sources, varies });
   const { placed, arriving, late } = placeUpdates(graph, draft, sources);
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
     lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
-  const { alignment, bufferBytes } = backend.limits;
-  const varies = (value: number): boolean => sized?.varies(value) ?? false;
   if (
     draft.some(({ kind, values }) => kind === 'start' && values.length > 1 && values.some(varies))
   ) {
     throw new NotSizedError('a message of several values has a size that varies');
   }
-  const memory = mapMemory(kept, draft, { alignment, bufferBytes, sources, arriving, varies });
+  const memory = mapMemory(kept, draft, {
+    alignment,
+    bufferBytes,
+    sources,
+    arriving,
+    varies,
+    concats,
+  });
   const steps: PlanStep[] = [];
   const marks = new Marks(graph.values.length);
   const compiled = async (parts: ProgramParts): Promise<Compiled> => {

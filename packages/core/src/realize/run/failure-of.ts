@@ -20,6 +20,8 @@ export async function failureOf(
     if (step.kind === 'compute') for (const id of step.outputs) made.add(id);
   }
   for (const [id, done] of started) if (await succeeds(done)) made.add(id);
+  for (const [id, inputs] of plan.memory.concats)
+    if (inputs.every((input) => made.has(input))) made.add(id);
   const results = plan.graph.roots.map((id) => (made.has(id) ? resultOf(id) : null));
   const step = plan.steps[at];
   const updated =

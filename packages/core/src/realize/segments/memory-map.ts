@@ -1,6 +1,7 @@
 import { ops } from '../../graph/ops/ops.ts';
 import { elementCount } from '../../base/shape.ts';
 import { dtypes } from '../../spec/dtype.ts';
+import type { ConcatsInPlace } from './concats-in-place.ts';
 import { align, type Living, packScratch, type Space } from './pack-scratch.ts';
 import type { DraftStep } from './segment.ts';
 import type { Sources } from './sources.ts';
@@ -35,6 +36,7 @@ export interface MemoryMap {
   readonly allocations: readonly Allocation[];
   /** The outputs of collectives that run in place: they lie where their inputs lay. */
   readonly inPlace: ReadonlySet<number>;
+  readonly concats: ConcatsInPlace;
 }
 
 /** Memory for results. */
@@ -67,6 +69,8 @@ export interface MemoryMapOptions {
   readonly arriving: ReadonlyMap<number, number>;
   /** Whether a value may have fewer bytes in a run than in the graph. */
   readonly varies: (value: number) => boolean;
+  /** The concatenations that are not in the draft. Their inputs are placed in them. */
+  readonly concats: ConcatsInPlace;
 }
 
 /**
@@ -76,9 +80,9 @@ export interface MemoryMapOptions {
 export function mapMemory(
   graph: ValueGraph,
   draft: readonly DraftStep[],
-  { alignment, bufferBytes = Infinity, sources, arriving, varies }: MemoryMapOptions,
+  { alignment, bufferBytes = Infinity, sources, arriving, varies, concats }: MemoryMapOptions,
 ): MemoryMap {
-  const lives = livesOf(graph, draft, sources);
+  const lives = livesOf(graph, draft, sources, concats);
   const overwritten = overwrittenInputs(graph, draft, { lives, sources, arriving });
   const places: (Place | undefined)[] = graph.values.map(() => undefined);
   const allocations: Allocation[] = [];
@@ -111,7 +115,27 @@ export function mapMemory(
     const { [output]: shared } = places;
     if (shared !== undefined) places[input] = shared;
   }
-  return { places, scratchBuffers, allocations, inPlace: new Set(overwritten.keys()) };
+  // A concatenation may itself be an input of a later one, which is placed first.
+  for (const [id, inputs] of [...concats].toReversed())
+    placeInputs(graph, inputs, places[id], places);
+  return { places, scratchBuffers, allocations, inPlace: new Set(overwritten.keys()), concats };
+}
+
+/** Places the inputs of a concatenation one after another where the result lies. */
+function placeInputs(
+  graph: ValueGraph,
+  inputs: readonly number[],
+  whole: Place | undefined,
+  places: (Place | undefined)[],
+): void {
+  if (whole === undefined || whole.kind === 'leaf')
+    throw new RangeError('a concatenation without memory');
+  let { byteOffset } = whole;
+  for (const id of inputs) {
+    const byteLength = byteLengthOf(graph, id);
+    places[id] = { ...whole, byteOffset, byteLength };
+    byteOffset += byteLength;
+  }
 }
 
 /** Whether a value is computed or arrives on the device. Leaves already have a place, and pages need none. */
@@ -155,8 +179,21 @@ class Lives {
   }
 }
 
-function livesOf(graph: ValueGraph, draft: readonly DraftStep[], sources: Sources): Lives {
+function livesOf(
+  graph: ValueGraph,
+  draft: readonly DraftStep[],
+  sources: Sources,
+  concats: ConcatsInPlace,
+): Lives {
   const lives = new Lives(graph.values.length);
+  const wholes = new Map<number | undefined, number>();
+  for (const [whole, inputs] of concats) for (const input of inputs) wholes.set(input, whole);
+  const begin = (id: number, step: number): void => {
+    lives.begin(id, step);
+    // The memory of a concatenation is needed from the first of its inputs on.
+    const whole = wholes.get(id);
+    if (whole !== undefined && lives.from(whole) < 0) begin(whole, step);
+  };
   const read = (id: number, step: number): void => {
     const born = lives.from(id);
     const value = graph.values[id];
@@ -176,7 +213,7 @@ function livesOf(graph: ValueGraph, draft: readonly DraftStep[], sources: Source
       return;
     }
     for (const id of step.values) {
-      lives.begin(id, index);
+      begin(id, index);
       // A segment recomputes cheap values, so it reads the values that they are made of.
       for (const input of sources.of(id)) read(input, index);
     }
