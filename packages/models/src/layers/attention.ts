@@ -23,13 +23,14 @@ export function attention(
   query: Tensor,
   key: Tensor,
   value: Tensor,
-  { attentionMask, documents, cache }: ForwardCall,
+  { attentionMask, documents, cache, rowPart }: ForwardCall,
   { layer, ...settings }: AttentionSettings,
 ): Tensor {
   const options: CachedAttentionOptions = {
     ...settings,
     ...(attentionMask === undefined ? {} : { attentionMask }),
     ...(documents === undefined ? {} : { documents }),
+    ...(rowPart === undefined ? {} : { rowPart }),
   };
   if (cache !== undefined) return cache.attend(layer, query, key, value, options);
   return attendTo(query, key, value, options);
@@ -81,12 +82,13 @@ interface Limits {
 function keyRanges(
   queries: number,
   keys: number,
-  { causal = true, window, documents }: CachedAttentionOptions,
+  { causal = true, window, documents, rowPart }: CachedAttentionOptions,
 ): Tensor | null {
-  const own = arange(keys - queries, keys).reshape([1, queries]);
-  const bounds = documents && documentBounds(documents);
+  const own = rowPart?.places ?? arange(keys - queries, keys).reshape([1, queries]);
+  const bounds = rowPart === undefined ? documents && documentBounds(documents) : rowPart.documents;
+  const isLong = rowPart !== undefined || (window !== undefined && keys > window);
   const firsts = [
-    ...(window !== undefined && keys > window ? [own.sub(window - 1)] : []),
+    ...(window !== undefined && isLong ? [own.sub(window - 1)] : []),
     ...(bounds ? [bounds.starts] : []),
   ];
   const ends = [
@@ -98,7 +100,7 @@ function keyRanges(
   const first = firsts.reduce((a, b) => a.maximum(b), same(0));
   // Ranges may end behind the last key.
   const end = ends.reduce((a, b) => a.minimum(b), same(2 ** 31 - 1));
-  const items = documents?.shape[0] ?? 1;
+  const items = bounds?.starts.shape[0] ?? 1;
   return stack(
     [first, end].map((bound) => bound.expand([items, queries])),
     2,
@@ -136,15 +138,16 @@ function requireMasks(
   );
 }
 
-/** Attention with bounded scores, as Gemma 2 has it. It keeps the scores. */
+/** Attention with bounded scores, as Gemma 2 has it. It keeps the scores. Throws ConfigError for parts of rows. */
 function cappedAttention(
   query: Tensor,
   key: Tensor,
   value: Tensor,
   softcap: number,
   limits: Limits,
-  { scale, dropout = 0 }: CachedAttentionOptions,
+  { scale, dropout = 0, rowPart }: CachedAttentionOptions,
 ): Tensor {
+  if (rowPart !== undefined) throw cappedParts(softcap);
   const [batch = 0, heads = 0, length = 0, width = 0] = query.shape;
   const [, groups = 0, keys = 0] = key.shape;
   // The query heads that share a head of keys become rows of one product.
@@ -165,6 +168,17 @@ function cappedAttention(
   const kept = dropout > 0 ? functional.dropout(weights, dropout) : weights;
   const result = kept.reshape([batch, groups, (heads / groups) * length, -1]).matmul(value);
   return result.reshape([batch, heads, length, -1]);
+}
+
+function cappedParts(softcap: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'contextParallel of a model whose scores of attention are bounded',
+      found: `attn_logit_softcapping ${softcap}: its scores are not computed by scaledDotProductAttention, which alone knows the keys of other ranks`,
+      todo: 'Use tensorParallel() or fsdp(), or a model without it',
+    },
+    { softcap },
+  );
 }
 
 /** Shape: -> bool, which broadcasts to [B, 1, T, S]. Null: all keys. */
