@@ -230,7 +230,7 @@ export {
   attentionOfPart,
   type PartOfKeys,
 } from './nn/functional/attention-of-part.ts';
-export { currentSequencePart, inSequencePart, outsideSequencePart } from './nn/sequence-part.ts';
+export { gatherSequence, inSequencePart, outsideSequencePart } from './nn/sequence-part.ts';
 
 // Optimizers, and the states that they save.
 export {

@@ -1,12 +1,6 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { cpu } from '@shardwise/backend-cpu';
-import { setRank } from '@shardwise/core';
-import { assertAllclose, interpreter } from '@shardwise/testing';
-import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { type AttentionTask, trainAlone, trained } from './ranks/context-parallel.ts';
-import { trainingMs } from './time-limits.ts';
+import { describe, it } from 'vitest';
+import { compareWithOneRank } from './compare-with-one-rank.ts';
+import type { AttentionTask } from './ranks/context-parallel.ts';
 
 const plain: AttentionTask = {
   method: 'ring',
@@ -41,36 +35,11 @@ const cases: Readonly<Record<string, Partial<AttentionTask>>> = {
   'with FSDP': { shared: 'fsdp' },
 };
 
-async function compare(size: number, tasks: readonly AttentionTask[]): Promise<void> {
-  const sorted = [...tasks].sort((a, b) => a.device.localeCompare(b.device));
-  const found = await runRanks(size, new URL('./ranks/context-parallel.ts', import.meta.url), {
-    world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-    data: sorted,
-    timeoutMs: trainingMs,
-  });
-  const byRank = z.array(z.array(trained)).length(size).parse(found);
-  for (const [index, task] of sorted.entries()) {
-    setRank({ device: task.device === 'cpu' ? await cpu() : interpreter() });
-    const expected = await trainAlone(task);
-    const results = byRank.map((each) => each[index]);
-    for (const result of results) {
-      expect(result).toBeDefined();
-      assertAllclose(result?.weights ?? [], expected.weights, { rtol: 1e-5, atol: 1e-5 });
-    }
-    const dp = size / task.cp;
-    const losses = expected.losses.map((_, step) => {
-      const own = results.map((each) => each?.losses[step] ?? NaN);
-      return own.reduce((sum, each) => sum + each, 0) / own.length;
-    });
-    if (dp === 1) assertAllclose(losses, expected.losses, { rtol: 1e-5, atol: 1e-5 });
-  }
-}
-
 describe.each(['ring', 'allGather', 'ulysses'] as const)(
   'context parallelism by the method %s trains as one rank does',
   (method) => {
     it.each(Object.keys(cases))('%s', async (name) => {
-      await compare(2, [{ ...plain, ...cases[name], method }]);
+      await compareWithOneRank(2, [{ ...plain, ...cases[name], method }]);
     });
   },
 );

@@ -24,6 +24,8 @@ export interface SequencePart {
    * Shape: q [B, H, T, D], k [B, G, T, D], v [B, G, T, E] -> [B, H, T, E].
    */
   attend(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node;
+  /** Collects a dim of tokens from all parts, in the order of the sequence, padding last. Shape: [.., T, ..] -> [.., places, ..]. */
+  gather(x: Node, dim: number): Node;
   /** The places of this rank's tokens, if `arange(length)` counts them. Null: it does not. Shape: -> i32 [length]. */
   places(length: number): Node | null;
 }

@@ -1,5 +1,6 @@
 import { currentScope, within } from '../ambient.ts';
 import type { SequencePart } from '../graph/sequence-part.ts';
+import { Tensor } from '../tensor/tensor.ts';
 
 /** Inside `body`, the tokens of forward passes are a part of a longer sequence. Throws ConfigError for a promise. */
 export function inSequencePart<T>(part: SequencePart, body: () => T): T {
@@ -11,7 +12,11 @@ export function outsideSequencePart<T>(body: () => T): T {
   return within('a forward pass', { sequencePart: null }, body);
 }
 
-/** The part of a sequence that the forward pass that is under way has. Null: it has whole sequences. */
-export function currentSequencePart(): SequencePart | null {
-  return currentScope().sequencePart;
+/**
+ * Collects a dim of tokens of all parts of the sequence, in its order, with padding last. Outside of parts, it is the value
+ * itself. Shape: [.., T, ..] -> [.., places, ..].
+ */
+export function gatherSequence(x: Tensor, dim: number): Tensor {
+  const part = currentScope().sequencePart;
+  return part === null ? x : new Tensor(part.gather(x.node, dim));
 }

@@ -4,6 +4,7 @@ import {
   formatShape,
   full,
   functional,
+  gatherSequence,
   ShapeError,
   stack,
   type Tensor,
@@ -41,6 +42,23 @@ export function attention(
  * Shape: query [B, H, T, D], key [B, G, S, D], value [B, G, S, E] -> [B, H, T, E].
  */
 export function attendTo(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  options: CachedAttentionOptions,
+): Tensor {
+  if (options.softcap === undefined || options.rowPart === undefined) {
+    return attendToKeys(query, key, value, options);
+  }
+  // Bounded scores are not those of scaledDotProductAttention, which alone finds the keys of other ranks.
+  const { attentionMask } = options;
+  return attendToKeys(query, gatherSequence(key, 2), gatherSequence(value, 2), {
+    ...options,
+    ...(attentionMask && { attentionMask: gatherSequence(attentionMask, 1) }),
+  });
+}
+
+function attendToKeys(
   query: Tensor,
   key: Tensor,
   value: Tensor,
@@ -138,16 +156,15 @@ function requireMasks(
   );
 }
 
-/** Attention with bounded scores, as Gemma 2 has it. It keeps the scores. Throws ConfigError for parts of rows. */
+/** Attention with bounded scores, as Gemma 2 has it. It keeps the scores. */
 function cappedAttention(
   query: Tensor,
   key: Tensor,
   value: Tensor,
   softcap: number,
   limits: Limits,
-  { scale, dropout = 0, rowPart }: CachedAttentionOptions,
+  { scale, dropout = 0 }: CachedAttentionOptions,
 ): Tensor {
-  if (rowPart !== undefined) throw cappedParts(softcap);
   const [batch = 0, heads = 0, length = 0, width = 0] = query.shape;
   const [, groups = 0, keys = 0] = key.shape;
   // The query heads that share a head of keys become rows of one product.
@@ -168,17 +185,6 @@ function cappedAttention(
   const kept = dropout > 0 ? functional.dropout(weights, dropout) : weights;
   const result = kept.reshape([batch, groups, (heads / groups) * length, -1]).matmul(value);
   return result.reshape([batch, heads, length, -1]);
-}
-
-function cappedParts(softcap: number): ConfigError {
-  return new ConfigError(
-    {
-      asked: 'contextParallel of a model whose scores of attention are bounded',
-      found: `attn_logit_softcapping ${softcap}: its scores are not computed by scaledDotProductAttention, which alone knows the keys of other ranks`,
-      todo: 'Use tensorParallel() or fsdp(), or a model without it',
-    },
-    { softcap },
-  );
 }
 
 /** Shape: -> bool, which broadcasts to [B, 1, T, S]. Null: all keys. */

@@ -21,12 +21,15 @@ export function rowParts(rule: RowRule): (inputs: readonly unknown[], length: nu
     const call: ForwardCall = typeof given === 'object' && given !== null ? given : {};
     requireTokens('a forward pass of parts of rows', inputIds);
     requireWhole(call);
-    const { labels, documents, attentionMask, ...rest } = call;
+    const { labels, documents, ...rest } = call;
     const padded = (x: Tensor, value = 0): Tensor => padRows(x, length, value);
+    const [, own = 0] = inputIds.shape;
+    const paddedInput = (value: unknown): unknown =>
+      value instanceof Tensor && value.shape[1] === own ? padded(value.to('i32')) : value;
     const bounds = documents && documentBounds(documents);
     const counted = labels === undefined ? undefined : rule.labels(labels, call);
     const rowPart: RowPart = {
-      places: padded(arange(inputIds.shape[1] ?? 0).unsqueeze(0)),
+      places: padded(arange(own).unsqueeze(0)),
       ...(bounds && { documents: { starts: padded(bounds.starts), ends: padded(bounds.ends) } }),
       ...(counted && {
         labels: padded(counted, -100),
@@ -36,9 +39,8 @@ export function rowParts(rule: RowRule): (inputs: readonly unknown[], length: nu
     return [
       padded(inputIds),
       {
-        ...rest,
+        ...Object.fromEntries(Object.entries(rest).map(([key, each]) => [key, paddedInput(each)])),
         positionIds: padded(rule.positions(inputIds, call)),
-        ...(attentionMask && { attentionMask: padded(attentionMask.to('i32')) }),
         rowPart,
       },
     ];

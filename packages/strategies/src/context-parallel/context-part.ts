@@ -51,6 +51,11 @@ export class ContextPart implements SequencePart {
     throw uncounted(this.cut, this.#place);
   }
 
+  gather(x: Node, dim: number): Node {
+    this.#messages.beginAttention();
+    return this.#gathered('tokens', new Tensor(x), dim).node;
+  }
+
   attend(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node {
     if (isShared(request.k, this.#place.axis)) return compute(request);
     this.#check(request);

@@ -11,6 +11,7 @@ import {
 } from '@shardwise/core';
 import { currentSession } from '@shardwise/core/extend';
 import { compose, contextParallel, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import { interpreter } from '@shardwise/testing';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -195,33 +196,28 @@ function strategyOf({ method, order, shared }: AttentionTask, dp: number): Strat
 
 /** Does the tasks on the ranks. */
 export async function main(context: RankContext): Promise<readonly Trained[]> {
-  const tasks = z.array(attentionTask).parse(context.data);
+  const { group } = await join(context);
+  const { backend } = currentSession();
   const found: Trained[] = [];
-  for (const device of ['cpu', 'interpreter'] as const) {
-    const own = tasks.filter((task) => task.device === device);
-    if (own.length === 0) continue;
-    const { group } = await join(context, device);
-    const { backend } = currentSession();
-    for (const task of own) {
-      const dp = group.size / task.cp;
-      const mesh = await createMesh(group, [
-        { name: 'dp', size: dp },
-        { name: 'cp', size: task.cp },
-      ]);
-      setRank({ device: backend, mesh });
-      manualSeed(0);
-      const model = new Attending(task);
-      const parallel = await parallelize(model, strategyOf(task, dp));
-      const share = task.rows / dp;
-      found.push(
-        await train(
-          task,
-          model,
-          ({ ids, keyRanges, seen, memory }) => parallel.forward(ids, keyRanges, seen, memory),
-          [mesh.coordinate('dp') * share, share],
-        ),
-      );
-    }
+  for (const task of z.array(attentionTask).parse(context.data)) {
+    const dp = group.size / task.cp;
+    const mesh = await createMesh(group, [
+      { name: 'dp', size: dp },
+      { name: 'cp', size: task.cp },
+    ]);
+    setRank({ device: task.device === 'cpu' ? backend : interpreter(), mesh });
+    manualSeed(0);
+    const model = new Attending(task);
+    const parallel = await parallelize(model, strategyOf(task, dp));
+    const share = task.rows / dp;
+    found.push(
+      await train(
+        task,
+        model,
+        ({ ids, keyRanges, seen, memory }) => parallel.forward(ids, keyRanges, seen, memory),
+        [mesh.coordinate('dp') * share, share],
+      ),
+    );
   }
   return found;
 }
