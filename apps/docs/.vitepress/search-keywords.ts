@@ -10,6 +10,8 @@ export const keywords: Readonly<Record<string, string>> = {
   '/guides/fine-tune':
     'fine-tune finetune lora qlora peft adapter hugging face pretrained weights checkpoint safetensors gguf llama bert',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
+  '/guides/context-parallel':
+    'long sequence context parallel cp ring attention zigzag ulysses usp packing alst sequence length',
   '/guides/cluster':
     'doctor top watch live straggler iftop htop ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',
   '/guides/slow-steps':

@@ -33,6 +33,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Tokenize and stream data', 'text-data'],
       ['Fine-tune your own model', 'fine-tune'],
       ['Memory is too large', 'memory'],
+      ['Sequences are too long', 'context-parallel'],
       ['Steps are slow', 'slow-steps'],
       ['Debug a hang', 'debugging'],
       ['Check a parallel run', 'verify'],

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import type { AttentionTask } from './ranks/context-parallel.ts';
 
 /** Trainings on this many ranks, with lengths, masks, heads and meshes that were drawn. */

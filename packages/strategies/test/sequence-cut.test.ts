@@ -1,5 +1,5 @@
 import { SequenceCut } from '@shardwise/strategies';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
 const rules = fc

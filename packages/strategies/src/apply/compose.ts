@@ -78,7 +78,10 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
   return {
     strategy: `${outer.strategy} × ${inner.strategy}`,
     axes: outer.axes,
-    batch: withSequences(joinLayouts(outer.batch, inner.batch), sequenceAxesOf(outer)),
+    batch: withSequences(
+      joinLayouts(outer.batch, inner.batch),
+      sequenceAxesOf({ steps: [...outer.steps, ...inner.steps] }),
+    ),
     parameters: outer.parameters.map((own, index): ParameterPlan => {
       const part = inner.parameters[index];
       if (part === undefined) throw new RangeError(`a plan without '${own.name}'`);

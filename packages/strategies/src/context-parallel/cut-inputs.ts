@@ -4,7 +4,7 @@ import {
   LayoutError,
   padTo,
   reinterpret,
-  Tensor,
+  type Tensor,
 } from '@shardwise/core/extend';
 import { forEachTensor, mapTensors } from '../modules/map-tensors.ts';
 import type { SequenceCut } from './sequence-cut.ts';

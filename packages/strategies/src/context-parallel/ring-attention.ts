@@ -6,7 +6,7 @@ import {
   noGrad,
   type PartOfKeys,
   sendRecv,
-  Tensor,
+  type Tensor,
   withCollectiveName,
 } from '@shardwise/core/extend';
 import type { ContextMessages } from './context-messages.ts';
