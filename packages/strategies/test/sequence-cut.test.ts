@@ -1,6 +1,20 @@
+import { readFileSync } from 'node:fs';
 import { SequenceCut } from '@shardwise/strategies';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+
+/** What tools/golden-context-parallel.py records. */
+const golden = z
+  .array(
+    z.object({
+      length: z.number(),
+      ranks: z.number(),
+      places: z.array(z.number()),
+      restored: z.array(z.number()),
+    }),
+  )
+  .parse(JSON.parse(readFileSync(`${import.meta.dirname}/golden/context-parallel.json`, 'utf8')));
 
 const rules = fc
   .record({
@@ -43,6 +57,17 @@ describe('SequenceCut', () => {
     expect(cut.causalPairs()).toEqual([34, 34, 34, 34]);
   });
 
+  it.each(golden)('gives $ranks ranks the tokens of $length that PyTorch gives them', (each) => {
+    const { length, ranks, places, restored } = each;
+    const cut = new SequenceCut(length, { ranks, neighbours: 1, order: 'headTail' });
+    const own = Array.from({ length: ranks }, (_, rank) => [...cut.placesOf(rank)]).flat();
+    expect(own).toEqual(places);
+    const inOrder = cut
+      .inOrder('ranks')
+      .flatMap(({ start, stop }) => Array.from({ length: stop - start }, (_, at) => start + at));
+    expect(inOrder).toEqual(restored);
+  });
+
   it('pads a sequence that the ranks do not divide', () => {
     const cut = new SequenceCut(5, { ranks: 2, neighbours: 1, order: 'headTail' });
     expect(cut.paddedLength).toBe(8);
@@ -52,7 +77,7 @@ describe('SequenceCut', () => {
   it('gives each place to one rank, in ascending order, and as many to each', () => {
     fc.assert(
       fc.property(rules, (cut) => {
-        const { ranks } = cut.rule;
+        const { ranks } = cut.over;
         const parts = Array.from({ length: ranks }, (_, rank) => [...cut.placesOf(rank)]);
         for (const part of parts) {
           expect(part).toHaveLength(cut.localLength);
@@ -69,7 +94,7 @@ describe('SequenceCut', () => {
     fc.assert(
       fc.property(rules, (cut) => {
         const places = {
-          ranks: Array.from({ length: cut.rule.ranks }, (_, rank) => [
+          ranks: Array.from({ length: cut.over.ranks }, (_, rank) => [
             ...cut.placesOf(rank),
           ]).flat(),
           groups: Array.from({ length: cut.groups }, (_, group) =>

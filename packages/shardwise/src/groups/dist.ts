@@ -86,7 +86,7 @@ export {
   type ContextMethod,
   contextParallel,
   type ContextParallelOptions,
-  type CutRule,
+  type SequenceRanks,
   dataParallel,
   type DataParallelOptions,
   ddp,

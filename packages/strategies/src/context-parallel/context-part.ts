@@ -85,9 +85,9 @@ export class ContextPart implements SequencePart {
 
   /** Neighbouring ranks exchange tokens for heads. Groups of them pass keys on in a ring. */
   #attendInGroups(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node {
-    const { rule, groups } = this.cut;
+    const { over, groups } = this.cut;
     const { axis, rank, headAxis } = this.#place;
-    const { neighbours } = rule;
+    const { neighbours } = over;
     const given = { q: new Tensor(request.q), k: new Tensor(request.k), v: new Tensor(request.v) };
     const heads = given.q.shape[1] ?? 0;
     const exchange = { axis: headAxis, ranks: neighbours, messages: this.#messages };
@@ -114,8 +114,8 @@ export class ContextPart implements SequencePart {
             {
               axis,
               destination: Array.from(
-                { length: rule.ranks },
-                (_, each) => (each + neighbours) % rule.ranks,
+                { length: over.ranks },
+                (_, each) => (each + neighbours) % over.ranks,
               ),
               size: groups,
               group: Math.floor(rank / neighbours),
@@ -138,7 +138,7 @@ export class ContextPart implements SequencePart {
   /** The ranges of the queries of all ranks of this group. Shape: i32 [B|1, T, 2] -> [B|1, neighbours T, 2]. */
   #ofGroup(ranges: Node | undefined): Node | undefined {
     const { headAxis } = this.#place;
-    const { neighbours } = this.cut.rule;
+    const { neighbours } = this.cut.over;
     if (ranges === undefined || neighbours === 1) return ranges;
     this.#messages.ofAttention({
       what: 'ranges of keys',
@@ -163,7 +163,7 @@ export class ContextPart implements SequencePart {
       what,
       becomes: 'those of all ranks',
       axis,
-      elements: x.numel * this.cut.rule.ranks,
+      elements: x.numel * this.cut.over.ranks,
       dtype: x.dtype,
       forward: 'allGather',
       backward: x.requiresGrad ? 'reduceScatter' : null,
@@ -182,7 +182,7 @@ export class ContextPart implements SequencePart {
   }
 
   #placesOfGroup(): Tensor {
-    const group = Math.floor(this.#place.rank / this.cut.rule.neighbours);
+    const group = Math.floor(this.#place.rank / this.cut.over.neighbours);
     this.#blockPlaces ??= this.#leaf(this.cut.stretchesOfGroup(group));
     return this.#blockPlaces;
   }
@@ -220,7 +220,7 @@ export class ContextPart implements SequencePart {
         'Say with causal and keyRanges which keys a query sees, or give a mask of keys alone: [B, 1, 1, T]',
       );
     }
-    const { neighbours } = this.cut.rule;
+    const { neighbours } = this.cut.over;
     if (neighbours > heads) {
       throw refuse(
         `${heads} heads for ${neighbours} ranks, some of which would have none`,

@@ -49,7 +49,7 @@ export function cutInputs(
 
 function dimOfTokens(
   { shape, dtype }: Tensor,
-  { length, localLength, rule: { ranks } }: SequenceCut,
+  { length, localLength, over: { ranks } }: SequenceCut,
   rows: number,
   axis: string,
 ): 0 | 1 | null {

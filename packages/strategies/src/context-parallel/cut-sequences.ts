@@ -22,14 +22,14 @@ import { ContextPart } from './context-part.ts';
 import { cutInputs, sequenceLength } from './cut-inputs.ts';
 import { type ContextLossWeight, joinOutputs } from './join-outputs.ts';
 import type { ContextMethod } from './methods.ts';
-import { type CutRule, SequenceCut } from './sequence-cut.ts';
+import { type SequenceRanks, SequenceCut } from './sequence-cut.ts';
 
 /** The ranks of an axis have parts of the same sequences, and attend to each other's tokens. */
 export interface CutSequences {
   readonly axis: string;
   readonly method: ContextMethod;
   readonly neighbours: number;
-  readonly order: CutRule['order'];
+  readonly order: SequenceRanks['order'];
   readonly countsPlaces: boolean;
   readonly lossWeight?: ContextLossWeight;
   /** The messages of the latest pass that trained. Default: there was none, or a pipeline has passed microbatches. */
@@ -119,7 +119,7 @@ function cutPasses(data: CutSequences, { model, plan }: PlanContext, headAxis: s
 
 /** A model that prepares its inputs also lengthens them. */
 function lengthened(cut: SequenceCut, sequences: ModelDivision['sequences']): SequenceCut {
-  return sequences === undefined ? cut : new SequenceCut(cut.paddedLength, cut.rule);
+  return sequences === undefined ? cut : new SequenceCut(cut.paddedLength, cut.over);
 }
 
 /** The path of a module for which padding would count, or null if there is none. */
@@ -131,10 +131,10 @@ function tokenMixer(model: PlanContext['model']): string | null {
 }
 
 function paddedMixer(cut: SequenceCut, axis: string, path: string): LayoutError {
-  const { length, rule } = cut;
+  const { length, over } = cut;
   return new LayoutError(
     {
-      asked: `a sequence of ${length} tokens on ${rule.ranks} ranks of '${axis}'`,
+      asked: `a sequence of ${length} tokens on ${over.ranks} ranks of '${axis}'`,
       found: `the ranks do not divide it, and '${path}' would count tokens of padding`,
       todo: `Use lengths that are multiples of ${cut.multiple}`,
     },

@@ -70,7 +70,7 @@ function gathered(tensor: Tensor, { cut, axis, messages }: PassOfPart): Tensor {
     what: 'tokens',
     becomes: 'those of all ranks',
     axis,
-    elements: tensor.numel * cut.rule.ranks,
+    elements: tensor.numel * cut.over.ranks,
     dtype: tensor.dtype,
     forward: 'allGather',
     backward: tensor.requiresGrad ? 'reduceScatter' : null,
@@ -82,7 +82,7 @@ function gathered(tensor: Tensor, { cut, axis, messages }: PassOfPart): Tensor {
 /** The sum of the terms of all ranks. The gradient of each term is that of the sum, as ranks average gradients. */
 function lossOfAll(loss: Tensor, pass: PassOfPart): Tensor {
   const { cut, axis, inputs, lossWeight } = pass;
-  const { ranks } = cut.rule;
+  const { ranks } = cut.over;
   const summed = (x: Tensor, what: string): Tensor => {
     const backward = x.requiresGrad ? 'allReduce' : null;
     const { numel: elements, dtype } = x;
@@ -119,10 +119,10 @@ function unweighted(axis: string): LayoutError {
   );
 }
 
-function padded({ length, paddedLength, rule }: SequenceCut, axis: string): LayoutError {
+function padded({ length, paddedLength, over }: SequenceCut, axis: string): LayoutError {
   return new LayoutError(
     {
-      asked: `a mean loss over the tokens of a sequence of ${length} on ${rule.ranks} ranks of '${axis}'`,
+      asked: `a mean loss over the tokens of a sequence of ${length} on ${over.ranks} ranks of '${axis}'`,
       found: `${paddedLength - length} tokens of padding, which would count in it`,
       todo: 'Use lengths that the ranks divide, give lossWeight a function that counts labels, or return logits',
     },

@@ -5,7 +5,7 @@ export interface Stretch {
 }
 
 /** How sequences are cut. */
-export interface CutRule {
+export interface SequenceRanks {
   /** The number of ranks, which is a multiple of `neighbours`. */
   readonly ranks: number;
   /** How many neighbouring ranks have a block of the sequence together, whose heads they divide. */
@@ -28,37 +28,37 @@ export interface CutRule {
 export class SequenceCut {
   /** The number of tokens, T. */
   readonly length: number;
-  readonly rule: CutRule;
+  readonly over: SequenceRanks;
   /** The number of places of a rank, padding included. */
   readonly localLength: number;
 
-  constructor(length: number, rule: CutRule) {
+  constructor(length: number, over: SequenceRanks) {
     this.length = length;
-    this.rule = rule;
-    this.localLength = (Math.ceil(length / this.multiple) * this.multiple) / rule.ranks;
+    this.over = over;
+    this.localLength = (Math.ceil(length / this.multiple) * this.multiple) / over.ranks;
   }
 
   /** Sequences whose number of tokens is a multiple of this need no padding. */
   get multiple(): number {
-    const { ranks, neighbours, order } = this.rule;
+    const { ranks, neighbours, order } = this.over;
     const isHalved = order === 'headTail' && this.groups > 1 && neighbours % 2 === 1;
     return isHalved ? 2 * ranks : ranks;
   }
 
   /** T and the padding. */
   get paddedLength(): number {
-    return this.localLength * this.rule.ranks;
+    return this.localLength * this.over.ranks;
   }
 
   get groups(): number {
-    return this.rule.ranks / this.rule.neighbours;
+    return this.over.ranks / this.over.neighbours;
   }
 
   /** The stretches of a group's block, in ascending order. */
   stretchesOfGroup(group: number): readonly Stretch[] {
     const { groups } = this;
-    const width = this.localLength * this.rule.neighbours;
-    if (this.rule.order === 'contiguous' || groups === 1) {
+    const width = this.localLength * this.over.neighbours;
+    if (this.over.order === 'contiguous' || groups === 1) {
       return [{ start: group * width, stop: (group + 1) * width }];
     }
     const piece = width / 2;
@@ -69,7 +69,7 @@ export class SequenceCut {
 
   /** The stretches of a rank, in ascending order. */
   stretchesOf(rank: number): readonly Stretch[] {
-    const { neighbours } = this.rule;
+    const { neighbours } = this.over;
     const first = (rank % neighbours) * this.localLength;
     const block = this.stretchesOfGroup(Math.floor(rank / neighbours));
     return within(block, first, first + this.localLength);
@@ -89,7 +89,7 @@ export class SequenceCut {
    * stretches of those, in the order of the sequence.
    */
   inOrder(of: 'ranks' | 'groups'): readonly Stretch[] {
-    const count = of === 'ranks' ? this.rule.ranks : this.groups;
+    const count = of === 'ranks' ? this.over.ranks : this.groups;
     const width = this.paddedLength / count;
     const all = Array.from({ length: count }, (_, index) => {
       const own = of === 'ranks' ? this.stretchesOf(index) : this.stretchesOfGroup(index);
@@ -109,10 +109,10 @@ export class SequenceCut {
    */
   causalPairs(): readonly number[] {
     const before = (place: number): number => pairsBefore(Math.min(place, this.length));
-    return Array.from({ length: this.rule.ranks }, (_, rank) => {
-      const block = this.stretchesOfGroup(Math.floor(rank / this.rule.neighbours));
+    return Array.from({ length: this.over.ranks }, (_, rank) => {
+      const block = this.stretchesOfGroup(Math.floor(rank / this.over.neighbours));
       const pairs = block.reduce((sum, { start, stop }) => sum + before(stop) - before(start), 0);
-      return pairs / this.rule.neighbours;
+      return pairs / this.over.neighbours;
     });
   }
 }
