@@ -156,6 +156,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'pipeline-schedule/actions',
       'pipeline',
     ],
+    'context-parallel': ['modules', 'plan', 'pipeline', 'tensor-parallel'],
     'expert-parallel': ['plan', 'distributed-data-parallel', 'tensor-parallel'],
     'visualize-sharding': [],
     'gather-for-metrics': [],

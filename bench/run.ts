@@ -2,6 +2,7 @@ import { availableParallelism, cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { collectives } from './collectives/collectives.ts';
+import { contextParallel } from './context-parallel/context-parallel.ts';
 import { data } from './data/data.ts';
 import { ddp } from './ddp.ts';
 import { engine } from './engine.ts';
@@ -47,6 +48,7 @@ const benches: Readonly<Record<string, Bench>> = {
   strategies,
   collectives,
   'tensor-parallel': tensorParallel,
+  'context-parallel': contextParallel,
   pipeline,
   moe,
   'expert-learning': expertLearning,

@@ -14,6 +14,8 @@ export const keywords: Readonly<Record<string, string>> = {
   '/guides/plan':
     'planner autotuner estimate cost model will it fit how long mfu simulate straggler',
   '/guides/memory': 'out of memory oom gradient checkpointing accumulation offload',
+  '/guides/context-parallel':
+    'long sequence context parallel cp ring attention zigzag ulysses usp packing alst sequence length',
   '/guides/cluster':
     'doctor top watch live straggler iftop htop ds_report nvidia-smi topo ibstat check host bandwidth latency ulimit',
   '/guides/slow-steps':

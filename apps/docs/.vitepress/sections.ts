@@ -35,6 +35,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Serve a model', 'serve'],
       ['Plan a run', 'plan'],
       ['Memory is too large', 'memory'],
+      ['Sequences are too long', 'context-parallel'],
       ['Steps are slow', 'slow-steps'],
       ['Links are slow', 'slow-links'],
       ['Debug a hang', 'debugging'],

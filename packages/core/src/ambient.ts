@@ -3,6 +3,7 @@ import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-
 import type { GraphObserver } from './graph/graph-observer.ts';
 import type { HostValue, Node, Region } from './graph/node.ts';
 import type { AxisSettings } from './graph/noted-settings.ts';
+import type { SequencePart } from './graph/sequence-part.ts';
 import type { KeepPart } from './nn/parameter/initial-part.ts';
 import type { ParameterFormat } from './nn/parameter/parameter-format.ts';
 import type { RandomStreams } from './random/random-streams.ts';
@@ -52,6 +53,8 @@ export interface Scope {
   readonly batchPart: number | null;
   /** This rank's coordinates in the regions that work on parts, outermost first. */
   readonly coordinates: readonly number[];
+  /** The part of a sequence that a forward pass is given. Null: it has whole sequences. */
+  readonly sequencePart: SequencePart | null;
 }
 
 let scope: Scope = {
@@ -70,6 +73,7 @@ let scope: Scope = {
   newParameters: null,
   batchPart: null,
   coordinates: [],
+  sequencePart: null,
 };
 
 export function currentScope(): Scope {

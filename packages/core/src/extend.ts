@@ -24,6 +24,7 @@ export { requireNoMore } from './tensor/check-calls.ts';
 export { sendRows } from './tensor/row-exchange.ts';
 export { dynamic } from './tensor/dynamic.ts';
 export { scaleGradient } from './tensor/scale-gradient.ts';
+export { customFunction } from './tensor/custom-function.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
 export { nearestName } from './base/nearest-name.ts';
 export { normalizeDim } from './base/shape.ts';
@@ -217,6 +218,16 @@ export { MaxPool2d } from './nn/pooling/pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';
+
+// Sequences of which each rank has a part.
+export type { AttentionRequest, SequencePart } from './graph/sequence-part.ts';
+export {
+  attentionGradientsOfPart,
+  type AttentionOfPart,
+  attentionOfPart,
+  type PartOfKeys,
+} from './nn/functional/attention-of-part.ts';
+export { gatherSequence, inSequencePart, outsideSequencePart } from './nn/sequence-part.ts';
 
 // Optimizers, and the states that they save.
 export {

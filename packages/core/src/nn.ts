@@ -19,6 +19,7 @@ export {
   type CheckpointOptions,
   type CheckpointPolicy,
 } from './nn/checkpoint.ts';
+export { tiled, type TiledOptions } from './nn/tiled.ts';
 export { summary } from './nn/summary/summary.ts';
 export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/losses/token-loss-scale.ts';

@@ -8,6 +8,7 @@ const axes = {
   tp: { name: 'tp', size: 2 },
   pp: { name: 'pp', size: 2 },
   ep: { name: 'ep', size: 2 },
+  cp: { name: 'cp', size: 2 },
 };
 
 /** Which strategies run on which mesh. */
@@ -34,6 +35,18 @@ export function compareDocuments(models: readonly string[]): void {
 /** Does the same for models with experts, which ranks divide. */
 export function compareExperts(models: readonly string[]): void {
   compareIn([{ axes: [axes.ep], strategies: ['ep'] }], models);
+}
+
+/** Does the same where ranks have parts of rows, with and without packed documents. */
+export function compareParts(models: readonly string[]): void {
+  compareIn([{ axes: [axes.cp], strategies: ['cp ring', 'cp allGather', 'cp ulysses'] }], models);
+  compareIn([{ axes: [axes.cp], strategies: ['cp ring', 'cp ulysses'] }], models, true);
+}
+
+/** Does the same where other ranks have parts of layers. */
+export function comparePartsOfLayers(models: readonly string[]): void {
+  compareIn([{ axes: [axes.tp, axes.cp], strategies: ['tp × cp'] }], models);
+  compareIn([{ axes: [axes.pp, axes.cp], strategies: ['pp × cp'] }], models, true);
 }
 
 function compareIn(of: typeof worlds, models: readonly string[], isPacked = false): void {

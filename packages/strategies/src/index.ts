@@ -1,3 +1,10 @@
+export {
+  contextParallel,
+  type ContextParallelOptions,
+} from './context-parallel/context-parallel.ts';
+export type { ContextLossWeight } from './context-parallel/join-outputs.ts';
+export type { ContextMethod } from './context-parallel/methods.ts';
+export { type SequenceRanks, SequenceCut, type Stretch } from './context-parallel/sequence-cut.ts';
 export { dataParallel, type DataParallelOptions } from './data-parallel/data-parallel.ts';
 export type { CommHook } from './distributed-data-parallel/comm-hook.ts';
 export { bf16CompressHook, f16CompressHook } from './distributed-data-parallel/compress-hooks.ts';

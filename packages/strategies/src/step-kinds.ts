@@ -1,3 +1,4 @@
+export { cutSequences, type CutSequences } from './context-parallel/cut-sequences.ts';
 export { distribute, type Distribute } from './distributed-data-parallel/distribute.ts';
 export { gather, type Gather } from './sharded/gather.ts';
 export { master, type Master } from './data-parallel/master.ts';

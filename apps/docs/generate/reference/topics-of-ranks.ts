@@ -90,6 +90,12 @@ export const topicsOfRanks: readonly Section[] = [
         /\/tensor-parallel\/|\/layer-parameter\./,
       ),
       topic(
+        'context-parallel',
+        'contextParallel: divided sequences',
+        'Each rank has a part of the tokens of each sequence: rings, Ulysses, and collected keys.',
+        /\/context-parallel\//,
+      ),
+      topic(
         'expert-parallel',
         'expertParallel: divided experts',
         'Divides the experts of a mixture over the ranks.',

@@ -26,6 +26,11 @@ export interface AttentionParams {
   readonly scale: number;
   /** The dtype to which the weights, and the gradients of the scores, are rounded before they are multiplied. */
   readonly rounding: 'none' | HalfDType;
+  /**
+   * Of gradients: whether the keys are a part of those to which logSumExp and delta belong. The weights are then
+   * exp(score - logSumExp), and no backend computes these numbers itself. Default: false.
+   */
+  readonly keysArePart?: boolean;
 }
 
 /**

@@ -49,6 +49,12 @@ export interface ModelDivision {
    * tensor, such as the number of labels. The inputs are those of a pass with the microbatch.
    */
   readonly lossWeight?: (...inputs: readonly unknown[]) => unknown;
+  /**
+   * Prepares the inputs of a pass whose sequences ranks are about to cut, if the model takes parts of sequences. The result
+   * has, as tensors of `length` tokens, whatever a token cannot know from a part: its place, its label, its document. A loss
+   * that the model then returns is this part's share of that of the whole sequence.
+   */
+  readonly sequences?: (inputs: readonly unknown[], length: number) => readonly unknown[];
 }
 
 /** What a plan says of one parameter. */

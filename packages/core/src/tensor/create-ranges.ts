@@ -1,3 +1,4 @@
+import { currentScope } from '../ambient.ts';
 import { kindOf } from '../base/dtype-kind.ts';
 import { requireDTypeName } from '../dtype-name.ts';
 import { cast, equal, offset, scale } from '../graph/ops/elementwise.ts';
@@ -67,7 +68,8 @@ export function arange(first: number, second?: number, step = 1, dtype?: DType):
   if (isWhole && type === 'i32') {
     // Any step or program can compute a range again.
     return withoutValues(() => {
-      const counted = iota([length], 0);
+      const places = start === 0 ? currentScope().sequencePart?.places(length) : null;
+      const counted = places ?? iota([length], 0);
       const scaled = step === 1 ? counted : scale(counted, step);
       return new Tensor(start === 0 ? scaled : offset(scaled, start));
     });
@@ -76,6 +78,11 @@ export function arange(first: number, second?: number, step = 1, dtype?: DType):
     Array.from({ length }, (_, i) => start + i * step),
     type,
   );
+}
+
+/** The numbers 0, 1, … below length, which count something else than the tokens of a sequence. Shape: -> i32 [length]. */
+export function indices(length: number): Tensor {
+  return withoutValues(() => new Tensor(iota([length], 0)));
 }
 
 /** The given number of values at equal distances, including both ends. Shape: -> [steps]. */

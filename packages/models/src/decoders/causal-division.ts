@@ -1,7 +1,9 @@
 import { type ModelDivision, Tensor } from '@shardwise/core/extend';
 import type { ParallelStyle } from '@shardwise/strategies';
 import { vocabParallelEmbedding } from '@shardwise/strategies';
-import { causalLossWeight } from '../layers/causal-output.ts';
+import { causalLossWeight, nextLabels } from '../layers/causal-output.ts';
+import { positionsOf } from '../layers/positions.ts';
+import { rowParts } from '../layers/row-parts.ts';
 import { vocabParallelHead } from '../layers/vocab-parallel-head.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 
@@ -35,6 +37,7 @@ export function causalDivision({
     units: [`${layers}.*`],
     lossWeight: (inputIds, call) =>
       inputIds instanceof Tensor ? causalLossWeight(inputIds, callOf(call)) : 0,
+    sequences: rowParts({ positions: positionsOf, labels: nextLabels }),
   };
 }
 

@@ -1,6 +1,5 @@
 import {
   Dropout,
-  functional,
   LayerNorm,
   type Linear,
   type ModelDivision,
@@ -12,6 +11,7 @@ import {
 import { activate, type ActivationName } from '../layers/activations.ts';
 import { InitialValues } from '../layers/initial-values.ts';
 import type { LanguageModelHead } from '../layers/language-model-head.ts';
+import { type CountedLabels, labelsOf, tokenLoss } from '../layers/counted-labels.ts';
 import { positionsOf } from '../layers/positions.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
 import {
@@ -112,8 +112,8 @@ class LMPredictionHead extends EncoderPart {
   }
 
   /** Returns logits, or the mean loss of labels. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
-  forward(x: Tensor, labels?: Tensor): Tensor {
-    return this.decoder.forward(this.transform.forward(x), labels);
+  forward(x: Tensor, { labels, labelCount }: CountedLabels = {}): Tensor {
+    return this.decoder.forward(this.transform.forward(x), labels, labelCount);
   }
 }
 
@@ -126,7 +126,7 @@ class OnlyMLMHead extends EncoderPart {
   }
 
   /** Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
-  forward(x: Tensor, labels?: Tensor): Tensor {
+  forward(x: Tensor, labels: CountedLabels = {}): Tensor {
     return this.predictions.forward(x, labels);
   }
 }
@@ -149,12 +149,12 @@ export class BertForMaskedLM extends PretrainedModel<EncoderConfig> {
 
   /** Returns logits, or the mean loss of the labels but -100. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
   forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
-    return this.cls.forward(this.bert.forward(inputIds, call), call.labels);
+    return this.cls.forward(this.bert.forward(inputIds, call), labelsOf(call));
   }
 
   override division(): ModelDivision {
     const { numAttentionHeads: heads } = this.config;
-    return encoderDivision({ layers: 'bert.encoder.layer', heads, countsTokens: true });
+    return encoderDivision({ layers: 'bert.encoder.layer', heads, positions: positionsOf });
   }
 
   protected override attentionFeatures(): number {
@@ -226,12 +226,12 @@ export class BertForTokenClassification extends Classifier<EncoderConfig> {
   forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
     const hidden = this.dropout.forward(this.bert.forward(inputIds, call));
     const logits = this.classifier.forward(hidden);
-    return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+    return tokenLoss(logits, call) ?? logits;
   }
 
   override division(): ModelDivision {
     const { numAttentionHeads: heads } = this.config;
-    return encoderDivision({ layers: 'bert.encoder.layer', heads, countsTokens: true });
+    return encoderDivision({ layers: 'bert.encoder.layer', heads, positions: positionsOf });
   }
 
   protected override attentionFeatures(): number {

@@ -1,5 +1,6 @@
 import { type ModelDivision, Tensor } from '@shardwise/core/extend';
 import { colwiseParallel, ownDraws, rowwiseParallel } from '@shardwise/strategies';
+import { rowParts, type RowRule } from '../layers/row-parts.ts';
 
 /** What an encoder says of its division. */
 interface EncoderDivision {
@@ -9,8 +10,11 @@ interface EncoderDivision {
   readonly attention?: string;
   /** The number of heads. */
   readonly heads: number;
-  /** Whether labels are those of tokens, of which some do not count. Otherwise rows count. Default: false. */
-  readonly countsTokens?: boolean;
+  /**
+   * If labels are those of tokens, of which some do not count: the places of tokens, for ranks that have parts of rows. Default:
+   * rows count.
+   */
+  readonly positions?: RowRule['positions'];
 }
 
 /**
@@ -22,7 +26,7 @@ export function encoderDivision({
   layers,
   attention = 'self',
   heads,
-  countsTokens = false,
+  positions,
 }: EncoderDivision): ModelDivision {
   const layer = `${layers}.*`;
   const projection = colwiseParallel({ heads: [heads] });
@@ -38,7 +42,12 @@ export function encoderDivision({
     }),
     stages: [layer],
     units: [layer],
-    ...(countsTokens ? { lossWeight: countedTokens } : {}),
+    ...(positions === undefined
+      ? {}
+      : {
+          lossWeight: countedTokens,
+          sequences: rowParts({ positions, labels: (labels) => labels }),
+        }),
   };
 }
 

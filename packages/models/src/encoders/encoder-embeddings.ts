@@ -79,6 +79,7 @@ const callRules: OptionRules<EncoderCall> = {
   documents: tensor,
   tokenTypeIds: tensor,
   cache: option.object('a cache'),
+  rowPart: option.object('what tokens know of their rows'),
 };
 
 /**

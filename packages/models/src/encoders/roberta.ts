@@ -1,12 +1,12 @@
 import {
   Dropout,
-  functional,
   LayerNorm,
   type Linear,
   type ModelDivision,
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
+import { type CountedLabels, labelsOf, tokenLoss } from '../layers/counted-labels.ts';
 import { InitialValues } from '../layers/initial-values.ts';
 import type { LanguageModelHead } from '../layers/language-model-head.ts';
 import type { ConfigFormat } from '../model/config-format.ts';
@@ -90,8 +90,9 @@ class RobertaLMHead extends StateModule {
   }
 
   /** Returns logits, or the mean loss of labels. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V] or []. */
-  forward(x: Tensor, labels?: Tensor): Tensor {
-    return this.decoder.forward(this.layerNorm.forward(this.dense.forward(x).gelu()), labels);
+  forward(x: Tensor, { labels, labelCount }: CountedLabels = {}): Tensor {
+    const hidden = this.layerNorm.forward(this.dense.forward(x).gelu());
+    return this.decoder.forward(hidden, labels, labelCount);
   }
 }
 
@@ -113,12 +114,16 @@ export class RobertaForMaskedLM extends PretrainedModel<EncoderConfig> {
 
   /** Returns logits, or the mean loss of the labels but -100. Shape: inputIds i32 [B, T] -> [B, T, V] or []. */
   forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
-    return this.lmHead.forward(this.roberta.forward(inputIds, call), call.labels);
+    return this.lmHead.forward(this.roberta.forward(inputIds, call), labelsOf(call));
   }
 
   override division(): ModelDivision {
-    const { numAttentionHeads: heads } = this.config;
-    return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+    const { numAttentionHeads: heads, padTokenId } = this.config;
+    return encoderDivision({
+      layers: 'roberta.encoder.layer',
+      heads,
+      positions: (inputIds, call) => call.positionIds ?? robertaPositions(inputIds, padTokenId),
+    });
   }
 
   protected override attentionFeatures(): number {
@@ -206,12 +211,16 @@ export class RobertaForTokenClassification extends Classifier<EncoderConfig> {
   forward(inputIds: Tensor, call: EncoderCall = {}): Tensor {
     const hidden = this.dropout.forward(this.roberta.forward(inputIds, call));
     const logits = this.classifier.forward(hidden);
-    return call.labels === undefined ? logits : functional.crossEntropy(logits, call.labels);
+    return tokenLoss(logits, call) ?? logits;
   }
 
   override division(): ModelDivision {
-    const { numAttentionHeads: heads } = this.config;
-    return encoderDivision({ layers: 'roberta.encoder.layer', heads, countsTokens: true });
+    const { numAttentionHeads: heads, padTokenId } = this.config;
+    return encoderDivision({
+      layers: 'roberta.encoder.layer',
+      heads,
+      positions: (inputIds, call) => call.positionIds ?? robertaPositions(inputIds, padTokenId),
+    });
   }
 
   protected override attentionFeatures(): number {

@@ -4,6 +4,7 @@ import {
   formatShape,
   full,
   functional,
+  gatherSequence,
   ShapeError,
   stack,
   type Tensor,
@@ -23,13 +24,14 @@ export function attention(
   query: Tensor,
   key: Tensor,
   value: Tensor,
-  { attentionMask, documents, cache }: ForwardCall,
+  { attentionMask, documents, cache, rowPart }: ForwardCall,
   { layer, ...settings }: AttentionSettings,
 ): Tensor {
   const options: CachedAttentionOptions = {
     ...settings,
     ...(attentionMask === undefined ? {} : { attentionMask }),
     ...(documents === undefined ? {} : { documents }),
+    ...(rowPart === undefined ? {} : { rowPart }),
   };
   if (cache !== undefined) return cache.attend(layer, query, key, value, options);
   return attendTo(query, key, value, options);
@@ -53,6 +55,23 @@ export function attendTo(
   key: Tensor,
   value: Tensor,
   options: AttendToOptions,
+): Tensor {
+  if (options.softcap === undefined || options.rowPart === undefined) {
+    return attendToKeys(query, key, value, options);
+  }
+  // Bounded scores are not those of scaledDotProductAttention, which alone finds the keys of other ranks.
+  const { attentionMask } = options;
+  return attendToKeys(query, gatherSequence(key, 2), gatherSequence(value, 2), {
+    ...options,
+    ...(attentionMask && { attentionMask: gatherSequence(attentionMask, 1) }),
+  });
+}
+
+function attendToKeys(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  options: CachedAttentionOptions,
 ): Tensor {
   const { scale, dropout = 0, softcap, attentionMask, documents } = options;
   requireMasks(key, attentionMask, documents);
@@ -91,12 +110,13 @@ interface Limits {
 function keyRanges(
   queries: number,
   keys: number,
-  { causal = true, window, documents }: CachedAttentionOptions,
+  { causal = true, window, documents, rowPart }: CachedAttentionOptions,
 ): Tensor | null {
-  const own = arange(keys - queries, keys).reshape([1, queries]);
-  const bounds = documents && documentBounds(documents);
+  const own = rowPart?.places ?? arange(keys - queries, keys).reshape([1, queries]);
+  const bounds = rowPart === undefined ? documents && documentBounds(documents) : rowPart.documents;
+  const isLong = rowPart !== undefined || (window !== undefined && keys > window);
   const firsts = [
-    ...(window !== undefined && keys > window ? [own.sub(window - 1)] : []),
+    ...(window !== undefined && isLong ? [own.sub(window - 1)] : []),
     ...(bounds ? [bounds.starts] : []),
   ];
   const ends = [
@@ -108,7 +128,7 @@ function keyRanges(
   const first = firsts.reduce((a, b) => a.maximum(b), same(0));
   // Ranges may end behind the last key.
   const end = ends.reduce((a, b) => a.minimum(b), same(2 ** 31 - 1));
-  const items = documents?.shape[0] ?? 1;
+  const items = bounds?.starts.shape[0] ?? 1;
   return stack(
     [first, end].map((bound) => bound.expand([items, queries])),
     2,

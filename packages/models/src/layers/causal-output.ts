@@ -9,7 +9,10 @@ import { isDocumentStart } from './positions.ts';
  * tokens get logits. Shape: hidden [B, T, C], labels i32 [B, T] -> [B, T or K, V], or [].
  */
 export function causalOutput(hidden: Tensor, head: LanguageModelHead, call: ForwardCall): Tensor {
-  const { labels, logitsToKeep } = call;
+  const { labels, logitsToKeep, rowPart } = call;
+  if (rowPart?.labels !== undefined) {
+    return head.forward(hidden, rowPart.labels, rowPart.labelCount);
+  }
   if (logitsToKeep !== undefined) return head.forward(lastTokens(hidden, logitsToKeep, labels));
   return labels === undefined
     ? head.forward(hidden)
@@ -41,7 +44,7 @@ export function causalLossWeight(inputIds: Tensor, call: ForwardCall = {}): Tens
 }
 
 /** The label of the token after each one. -100 where there is none. Shape: labels i32 [B, T] -> [B, T]. */
-function nextLabels(labels: Tensor, { documents }: ForwardCall): Tensor {
+export function nextLabels(labels: Tensor, { documents }: Pick<ForwardCall, 'documents'>): Tensor {
   const [rows = 0, length = 0] = labels.shape;
   const own = documents === undefined ? labels : isDocumentStart(documents).where(-100, labels);
   return concat([own.slice(1, 1, length), full([rows, 1], -100, 'i32')], 1);

@@ -13,15 +13,18 @@ export class LanguageModelHead extends Linear {
 
   /**
    * Returns logits, or with labels their mean cross-entropy, for which logits are never there as a whole. Labels of -100
-   * do not count. Shape: x [B, T, C], labels i32 [B, T] -> [B, T, V], or [].
+   * do not count. `labelCount` is what the sum is divided by, if the labels are a part of those of the loss.
+   * Shape: x [B, T, C], labels i32 [B, T], labelCount f32 [] -> [B, T, V], or [].
    */
-  override forward(x: Tensor, labels?: Tensor): Tensor {
+  override forward(x: Tensor, labels?: Tensor, labelCount?: Tensor): Tensor {
     const { softcap } = this;
     if (labels !== undefined) {
-      return functional.linearCrossEntropy(x, this.weight, labels, {
+      const loss = functional.linearCrossEntropy(x, this.weight, labels, {
         ...(softcap === null ? {} : { softcap }),
         ...(this.bias === null ? {} : { bias: this.bias }),
+        reduction: labelCount === undefined ? 'mean' : 'sum',
       });
+      return labelCount === undefined ? loss : loss.div(labelCount);
     }
     const logits = super.forward(x);
     return softcap === null ? logits : logits.div(softcap).tanh().mul(softcap);

@@ -46,14 +46,17 @@ export function vocabParallelHead(): ParallelStyle {
     },
     install(module, place, path) {
       const head = requireHead(module, path);
-      wrapMethod(head, 'forward', ([x, labels], forward) => {
+      wrapMethod(head, 'forward', ([x, labels, count], forward) => {
         const input = redistributeOver(
           lowered(tensorOf(x, path)),
           place.axis,
           'invariant',
           'replicate',
         );
-        if (labels !== undefined) return lossOf(head, input, tensorOf(labels, path), place);
+        if (labels !== undefined) {
+          const labelCount = count === undefined ? null : tensorOf(count, path);
+          return lossOf(head, input, tensorOf(labels, path), labelCount, place);
+        }
         const logits = tensorOf(forward([input]), path);
         return redistributeOver(logits, place.axis, shard(-1), 'invariant');
       });
@@ -63,12 +66,13 @@ export function vocabParallelHead(): ParallelStyle {
 
 /**
  * The mean cross-entropy. The ranks exchange a maximum for each token, and one message with a sum of exponentials and the
- * label's logit. Shape: x [B, T, C], labels i32 [B, T] -> [].
+ * label's logit. `count` is what the sum is divided by, if not the number of labels. Shape: x [B, T, C], labels i32 [B, T] -> [].
  */
 function lossOf(
   { weight, bias, softcap }: LanguageModelHead,
   x: Tensor,
   labels: Tensor,
+  count: Tensor | null,
   { axis, size, rank }: AxisPlace,
 ): Tensor {
   const flat = labels.flatten();
@@ -88,7 +92,10 @@ function lossOf(
   const parts = stack([logSumExp.sub(largest).exp(), chosen]);
   const sums = allReduce(parts, axis, { to: 'invariant' });
   const losses = sums.select(0, 0).log().add(largest).sub(sums.select(0, 1));
-  return ignored.where(0, losses).sum().div(ignored.logicalNot().sum());
+  return ignored
+    .where(0, losses)
+    .sum()
+    .div(count ?? ignored.logicalNot().sum());
 }
 
 function tensorOf(value: unknown, path: string): Tensor {

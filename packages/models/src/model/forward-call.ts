@@ -16,10 +16,7 @@ export interface AttentionSettings {
   readonly dropout?: number;
 }
 
-/**
- * What keeps keys and values of earlier calls, or spreads those of a long row over ranks. Models call it instead of
- * computing attention themselves.
- */
+/** What keeps keys and values of earlier calls. Models call it instead of computing attention themselves. */
 export interface AttentionCache {
   /**
    * Attention of new queries to the keys and values that are kept and to the new ones, which it keeps for later calls.
@@ -36,7 +33,24 @@ export interface AttentionCache {
 
 /** What a call and a layer say of attention. */
 export interface CachedAttentionOptions
-  extends Omit<AttentionSettings, 'layer'>, Pick<ForwardCall, 'attentionMask' | 'documents'> {}
+  extends
+    Omit<AttentionSettings, 'layer'>,
+    Pick<ForwardCall, 'attentionMask' | 'documents' | 'rowPart'> {}
+
+/**
+ * What the tokens of a call cannot know if they are a part of longer rows, of which other ranks have the rest
+ * (`contextParallel`). Letters: T tokens of the part.
+ */
+export interface RowPart {
+  /** The place of each token in its row. Shape: i32 [1, T]. */
+  readonly places: Tensor;
+  /** The place of the first token of each token's document, and of the token behind its last one. Shape: i32 [B, T]. */
+  readonly documents?: { readonly starts: Tensor; readonly ends: Tensor };
+  /** The label of what the model computes for each token, -100 where none counts. Shape: i32 [B, T]. */
+  readonly labels?: Tensor;
+  /** The number of labels that count in the whole rows. Shape: f32 []. */
+  readonly labelCount?: Tensor;
+}
 
 /** What a forward pass may be given beside its inputs. Letters: B batch, T tokens, S keys, also those of a cache. */
 export interface ForwardCall {
@@ -64,4 +78,6 @@ export interface ForwardCall {
   readonly logitsToKeep?: number;
   /** Keeps keys and values between calls. */
   readonly cache?: AttentionCache;
+  /** Set by strategies whose ranks have parts of the rows. Default: the call has whole rows. */
+  readonly rowPart?: RowPart;
 }

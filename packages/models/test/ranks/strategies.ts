@@ -13,6 +13,7 @@ import {
 import type { PretrainedModel } from '@shardwise/models';
 import {
   compose,
+  contextParallel,
   ddp,
   expertParallel,
   fsdp,
@@ -36,6 +37,12 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   pp: () => pipeline({ microbatches: 2 }),
   ep: () => expertParallel(),
   'tp × fsdp': () => compose(tensorParallel(), fsdp()),
+  'cp ring': () => compose(contextParallel(), ddp({ axis: 'cp' })),
+  'cp allGather': () => compose(contextParallel({ method: 'allGather' }), fsdp({ axis: 'cp' })),
+  'cp ulysses': () =>
+    compose(contextParallel({ method: 'ulysses' }), zero({ stage: 2, axis: 'cp' })),
+  'tp × cp': () => compose(tensorParallel(), contextParallel(), ddp({ axis: 'cp' })),
+  'pp × cp': () => compose(pipeline({ microbatches: 2 }), contextParallel(), ddp({ axis: 'cp' })),
 };
 
 export interface StrategyTask {

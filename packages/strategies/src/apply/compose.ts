@@ -2,6 +2,7 @@ import {
   axesOfLayout,
   firstPlace,
   joinLayouts,
+  type Layout,
   LayoutError,
   localShape,
   type MeshAxis,
@@ -11,13 +12,13 @@ import {
   type PlanStep,
   type Strategy,
 } from '@shardwise/core/extend';
-import { collectivesOf, layerAxesOf, type ModelPlan, Step } from '../plan/step.ts';
+import { collectivesOf, layerAxesOf, type ModelPlan, sequenceAxesOf, Step } from '../plan/step.ts';
 import { requireStrategy, type StrategyWithLoss } from '../plan/strategy.ts';
 
 /**
  * Combines strategies on different axes of one mesh: `compose(tensorParallel(...), pipeline(...), fsdp())`. Each
  * divides what the strategies before it leave to a rank. The strategy that divides the batch and averages gradients
- * comes last; `expertParallel` comes before it. Planning throws LayoutError if two strategies use the same axis, if
+ * comes last; `expertParallel` comes before it. `contextParallel` has the axis of such a strategy. Planning throws LayoutError if two strategies use the same axis, if
  * one before the last divides the batch, and if two cut the same parameter to compute with parts of it.
  */
 export function compose<Output, Targets extends readonly unknown[]>(
@@ -77,7 +78,10 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
   return {
     strategy: `${outer.strategy} × ${inner.strategy}`,
     axes: outer.axes,
-    batch: joinLayouts(outer.batch, inner.batch),
+    batch: withSequences(
+      joinLayouts(outer.batch, inner.batch),
+      sequenceAxesOf({ steps: [...outer.steps, ...inner.steps] }),
+    ),
     parameters: outer.parameters.map((own, index): ParameterPlan => {
       const part = inner.parameters[index];
       if (part === undefined) throw new RangeError(`a plan without '${own.name}'`);
@@ -92,6 +96,15 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
     ...(lowPrecision === undefined ? {} : { lowPrecision }),
     ...(autocast === undefined ? {} : { autocast }),
   };
+}
+
+/** Returns the layout of a batch [rows, tokens], of whose axes some cut sequences instead of rows. */
+function withSequences(batch: Layout, axes: readonly string[]): Layout {
+  const [rows = [], tokens = [], ...others] = batch.dims;
+  const cut = rows.filter((axis) => axes.includes(axis));
+  if (cut.length === 0) return batch;
+  const kept = rows.filter((axis) => !axes.includes(axis));
+  return { ...batch, dims: [kept, [...tokens, ...cut], ...others] };
 }
 
 /** Returns the steps of both plans. One step takes the place of two if it can do the work of both. */

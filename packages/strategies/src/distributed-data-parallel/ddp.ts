@@ -18,13 +18,18 @@ import {
   type MixedPrecision,
   plannedPrecision,
 } from '../mixed-precision/mixed-precision.ts';
-import { requireAxis } from '../plan/axes.ts';
+import { type BatchAxes, batchAxesOf, requireAxis, sameAxes } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 
 /** Options of `ddp`. */
 export interface DistributedDataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
+  /**
+   * A second mesh axis whose ranks have other parts of the batch, such as the parts of sequences of `contextParallel`.
+   * Default: none.
+   */
+  readonly replicas?: string;
   /**
    * The size of a bucket. The first bucket holds at most 1 MiB, so that communication starts early. Default: 25
    * MiB.
@@ -64,6 +69,7 @@ export interface DistributedDataParallelOptions {
 
 const optionRules: OptionRules<DistributedDataParallelOptions> = {
   axis: option.axisName,
+  replicas: option.axisName,
   bucketBytes: option.positive,
   broadcastBuffers: option.flag,
   findUnusedParameters: option.flag,
@@ -81,13 +87,15 @@ const optionRules: OptionRules<DistributedDataParallelOptions> = {
 export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
   checkOptions('ddp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const { axis = 'dp', bucketBytes: limit = BUCKET_BYTES } = options;
+  const { axis = 'dp', replicas, bucketBytes: limit = BUCKET_BYTES } = options;
+  if (axis === replicas) throw sameAxes('ddp', axis);
+  const over: BatchAxes = replicas === undefined ? { axis } : { axis, replicas };
   const { staticGraph = false, findUnusedParameters = false } = options;
   const hook = hookOf(options);
   const precision = plannedPrecision(options.mixedPrecision);
   const limitsBytes = [Math.min(FIRST_BUCKET_BYTES, limit), limit];
   const common: Omit<Reduce, 'parameters'> = {
-    axis,
+    ...over,
     limitsBytes,
     unused: staticGraph ? 'static' : findUnusedParameters ? 'any' : 'all',
     ...(hook === undefined ? {} : { hook }),
@@ -96,7 +104,7 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
     specificationVersion: 1,
     name: 'ddp',
     plan({ parameters }, axes): ModelPlan {
-      requireAxis('ddp', axes, axis);
+      for (const each of batchAxesOf(over)) requireAxis('ddp', axes, each);
       const trained = parameters
         .filter(({ requiresGrad }) => requiresGrad)
         .map((each) => ({ ...each, dtype: precision.lowPrecision?.gradientDtype ?? each.dtype }))
@@ -107,14 +115,14 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
       return {
         strategy: 'ddp',
         axes,
-        batch: { dims: [[axis]], partial: [] },
+        batch: { dims: [batchAxesOf(over).toReversed()], partial: [] },
         parameters: parameters.map((each) => ({ ...each, ...wholeStates(each) })),
         steps: [
-          new Step(distribute, { axis }),
+          new Step(distribute, over),
           ...buckets.map((names) => new Step(reduce, { ...common, parameters: names })),
           ...(options.broadcastBuffers === false
             ? []
-            : [new Step(broadcastBuffers, { axes: [axis] })]),
+            : [new Step(broadcastBuffers, { axes: batchAxesOf(over) })]),
         ],
         ...precision,
       };

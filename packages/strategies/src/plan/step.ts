@@ -18,8 +18,9 @@ export interface AxisUse {
   /**
    * `batch`: the ranks have the same model and different parts of the batch. `layers`: each computes a part of layers,
    * and all have the same batch. `layers and batch`: each computes a part of layers, and has a part of the batch.
+   * `sequence`: the parts of the batch are parts of the same sequences. Another step shares the model over the axis.
    */
-  readonly divides: 'batch' | 'layers' | 'layers and batch';
+  readonly divides: 'batch' | 'layers' | 'layers and batch' | 'sequence';
 }
 
 /** One step that does the work of two, and whose place in the composed plan it takes. */
@@ -186,7 +187,14 @@ export function dividesOnlyBatch(step: PlanStep): boolean {
 /** Returns the axes whose ranks each compute a part of layers, in the order of the plan. */
 export function layerAxesOf(plan: Pick<Plan, 'steps'>): readonly string[] {
   return axisUsesOf(plan)
-    .filter(({ divides }) => divides !== 'batch')
+    .filter(({ divides }) => divides === 'layers' || divides === 'layers and batch')
+    .map(({ axis }) => axis);
+}
+
+/** Returns the axes whose ranks have parts of the same sequences. */
+export function sequenceAxesOf(plan: Pick<Plan, 'steps'>): readonly string[] {
+  return axisUsesOf(plan)
+    .filter(({ divides }) => divides === 'sequence')
     .map(({ axis }) => axis);
 }
 

@@ -1,13 +1,13 @@
 import {
   checkOptions,
   ConfigError,
-  LayoutError,
   option,
   type OptionRules,
   type PageStore,
   type Strategy,
 } from '@shardwise/core/extend';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { sameAxes } from '../plan/axes.ts';
 import { shardingPlan } from './sharding-plan.ts';
 import {
   requireWholeHosts,
@@ -21,7 +21,10 @@ import { byLayer, type UnitOf, unitsOfModel } from './units/unit-names.ts';
 export interface FullyShardedDataParallelOptions extends ZeroPlusPlusOptions {
   /** The mesh axis over which states and the batch are divided. Default: `dp`. */
   readonly axis?: string;
-  /** A second mesh axis, whose ranks hold the same parts (hybrid sharding). */
+  /**
+   * A second mesh axis, whose ranks hold the same parts and have other parts of the batch: hybrid sharding, or the axis of
+   * `contextParallel`.
+   */
   readonly replicas?: string;
   /**
    * Whether the whole parameters of a unit are freed after the forward pass and gathered again in the backward pass
@@ -82,7 +85,7 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   const { unitOf, reshardAfterForward, replicas, pages } = options;
   const { axis = 'dp', prefetch = 1, mixedPrecision, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
-  if (axis === replicas) throw sameAxes(axis);
+  if (axis === replicas) throw sameAxes('fsdp', axis);
   const plusPlus = zeroPlusPlusOf('fsdp', options);
   const { copyRanks, quantized } = plusPlus;
   if (copyRanks !== undefined && reshardAfterForward !== undefined) throw twoCopies(copyRanks);
@@ -118,16 +121,5 @@ function twoCopies(ranks: number): ConfigError {
       todo: 'Leave out reshardAfterForward',
     },
     { option: 'zeroHpzPartitionSize' },
-  );
-}
-
-function sameAxes(axis: string): LayoutError {
-  return new LayoutError(
-    {
-      asked: `fsdp over the mesh axis '${axis}', in replicas over '${axis}'`,
-      found: 'one axis, whose ranks cannot hold different parts and the same ones',
-      todo: 'Use a mesh of two axes, and name one for each',
-    },
-    { axis },
   );
 }

@@ -8,6 +8,7 @@ import {
 } from '@shardwise/core/extend';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { sameAxes } from '../plan/axes.ts';
 import { type ShardingOptions, shardingPlan } from './sharding-plan.ts';
 import {
   requireWholeHosts,
@@ -25,6 +26,11 @@ export interface ZeroOptions extends ZeroPlusPlusOptions {
   readonly stage: ZeroStage;
   /** The mesh axis over which states and the batch are divided. Default: `dp`. */
   readonly axis?: string;
+  /**
+   * A second mesh axis, whose ranks hold the same parts and have other parts of the batch, such as the axis of
+   * `contextParallel`. Default: none.
+   */
+  readonly replicas?: string;
   /**
    * Stages 1 and 2: the bytes of gradients that are reduced together. Twice as many exist at the same time.
    * Default: 4 MiB.
@@ -56,6 +62,7 @@ export interface ZeroOptions extends ZeroPlusPlusOptions {
 const optionRules: OptionRules<ZeroOptions> = {
   stage: option.required(option.oneOf(1, 2, 3)),
   axis: option.axisName,
+  replicas: option.axisName,
   bucketBytes: option.positive,
   unitOf: option.callback(),
   prefetch: option.count,
@@ -81,10 +88,11 @@ const shardedAt = {
 export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const { stage, axis = 'dp', unitOf, prefetch = 1, mixedPrecision } = options;
+  const { stage, axis = 'dp', replicas, unitOf, prefetch = 1, mixedPrecision } = options;
   const { bucketBytes = GRADIENT_BUCKET_BYTES, broadcastBuffers = true } = options;
   const { findUnusedParameters = false } = options;
   const strategy = `zero-${stage}`;
+  if (axis === replicas) throw sameAxes(strategy, axis);
   if (stage !== 3) requireNoZeroPlusPlus(strategy, options);
   const plusPlus = zeroPlusPlusOf(strategy, options);
   return {
@@ -95,6 +103,7 @@ export function zero(options: ZeroOptions): Strategy {
       return shardingPlan(model, axes, {
         strategy,
         axis,
+        replicas,
         sharded: shardedAt[stage],
         rule: 'flat',
         ...(stage === 3

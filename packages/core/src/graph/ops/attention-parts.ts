@@ -13,6 +13,7 @@ import {
   lessEqual,
   log,
   logicalAnd,
+  mul,
   scale,
   sub,
   where,
@@ -81,18 +82,26 @@ export function attentionValueGradParts(params: AttentionParams, inputs: readonl
 
 /** The gradients of the products q kᵀ, without the factor `scale`, stacked by group. Shape: -> [B, G, H / G * T, S]. */
 function stackedSlopes(params: AttentionParams, inputs: readonly Node[]): Node {
-  const [, , v, dy] = inputs;
+  const [, , v, dy, , delta] = inputs;
   const weights = weightsIn('attentionKeyGrad', params, inputs);
   const { shape } = given(v);
-  const owed = matmul(stacked(wide(dy), shape), wide(v), false, true);
-  const slopes = softmaxGrad(weights, reshape(owed, weights.shape));
+  const owed = reshape(matmul(stacked(wide(dy), shape), wide(v), false, true), weights.shape);
+  const slopes =
+    params.keysArePart === true
+      ? mul(weights, sub(owed, expandReduced(given(delta), keyDim, owed)))
+      : softmaxGrad(weights, owed);
   return stacked(rounded(slopes, params), shape);
 }
 
 /** The rounded weights. softmaxGrad takes them too, so that a program need not keep the others. Shape: -> [B, H, T, S]. */
 function weightsIn(op: AttentionOp, params: AttentionParams, inputs: readonly Node[]): Node {
   const operands = operandsOf(op, params, inputs);
-  return rounded(weightsOf(attentionScores(params, operands), operands), params);
+  const scores = attentionScores(params, operands);
+  const weights =
+    params.keysArePart === true
+      ? exp(sub(scores, expandReduced(given(inputs[4]), keyDim, scores)))
+      : weightsOf(scores, operands);
+  return rounded(weights, params);
 }
 
 /**

@@ -1,7 +1,7 @@
 import { ConfigError } from '../../spec/errors.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { arange } from '../../tensor/create-ranges.ts';
+import { indices } from '../../tensor/create-ranges.ts';
 import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { randomShares } from './random-shares.ts';
@@ -90,7 +90,7 @@ function placesFirst(
   if (drop === 'random') return randomShares([routes]).argSort(0);
   if (drop === 'probs') return scores.detach().flatten().argSort(0, { descending: true });
   if (!firstChoicesFirst) return null;
-  return arange(routes).reshape([tokens, perToken]).permute([1, 0]).flatten();
+  return indices(routes).reshape([tokens, perToken]).permute([1, 0]).flatten();
 }
 
 /** For each route, the number of earlier routes to the same expert. Shape: experts i32 [R] -> i32 [R]. */
@@ -100,6 +100,6 @@ function placesInExperts(experts: Tensor, count: number): Tensor {
   const ones = zeros([routes], 'i32').add(1);
   const sizes = zeros([count + 1], 'i32').scatterAdd(0, experts, ones);
   const starts = sizes.cumsum(0).sub(sizes);
-  const sorted = arange(routes).sub(starts.indexSelect(0, experts.indexSelect(0, order)));
+  const sorted = indices(routes).sub(starts.indexSelect(0, experts.indexSelect(0, order)));
   return zeros([routes], 'i32').scatter(0, order, sorted);
 }

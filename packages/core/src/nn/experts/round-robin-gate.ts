@@ -1,7 +1,7 @@
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { arange } from '../../tensor/create-ranges.ts';
+import { indices } from '../../tensor/create-ranges.ts';
 import type { Gate } from './gate.ts';
 import { checkExperts, repeated } from './top-k-gate.ts';
 
@@ -30,7 +30,7 @@ export function roundRobinGate(options: RoundRobinGateOptions = {}): Gate {
     route({ logits }) {
       const [tokens = 0, count = 0] = logits.shape;
       const shares = logits.softmax();
-      const routes = arange(tokens * k);
+      const routes = indices(tokens * k);
       const around = routes.div(count, { roundingMode: 'floor' }).mul(count);
       const experts = routes.sub(around);
       const weights = shares.gather(1, experts.reshape([tokens, k])).flatten();

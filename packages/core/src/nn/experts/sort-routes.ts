@@ -1,4 +1,4 @@
-import { arange } from '../../tensor/create-ranges.ts';
+import { indices } from '../../tensor/create-ranges.ts';
 import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { Routing } from './gate.ts';
@@ -18,7 +18,7 @@ export function sortRoutes({ experts, kept }: Routing, count: number): SortedRou
   const own = kept === null ? experts : kept.where(experts, count);
   // argSort keeps the order of equal elements, so sums over routes always have the same order.
   const order = own.argSort(0);
-  const places = zeros([routes], 'i32').scatter(0, order, arange(routes));
+  const places = zeros([routes], 'i32').scatter(0, order, indices(routes));
   const ones = zeros([routes], 'i32').add(1);
   const counts = zeros([count + 1], 'i32')
     .scatterAdd(0, own, ones)

@@ -2,7 +2,7 @@ import { checkOptions } from '../../base/check-options.ts';
 import { ConfigError } from '../../spec/errors.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { arange } from '../../tensor/create-ranges.ts';
+import { indices } from '../../tensor/create-ranges.ts';
 import { concat, full } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { Gate, GateInput, Routing } from './gate.ts';
@@ -197,7 +197,7 @@ function shareOfSum(weights: Tensor): Tensor {
 
 /** The numbers from 0 to tokens - 1, each k times in a row. Shape: -> i32 [tokens k]. */
 export function repeated(tokens: number, k: number): Tensor {
-  return arange(tokens).reshape([tokens, 1]).expand([tokens, k]).flatten();
+  return indices(tokens).reshape([tokens, 1]).expand([tokens, k]).flatten();
 }
 
 /** Throws ConfigError if a token cannot have k of this number of experts. */

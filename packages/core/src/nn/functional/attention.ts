@@ -1,3 +1,4 @@
+import { currentScope } from '../../ambient.ts';
 import { computeDType, kindOf } from '../../base/dtype-kind.ts';
 import { type DType, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import { autocastDType } from '../../graph/autocast.ts';
@@ -6,6 +7,7 @@ import { attention } from '../../graph/ops/attention.ts';
 import { softmaxGrad } from '../../graph/ops/normalize.ts';
 import { attentionScores, weighted, weightsOf } from '../../graph/ops/attention-parts.ts';
 import type { Node } from '../../graph/node.ts';
+import type { AttentionRequest } from '../../graph/sequence-part.ts';
 import { broadcastsTo, formatShape, sizeAt } from '../../base/shape.ts';
 import type { AttentionParams } from '../../spec/op.ts';
 import { DTypeError, ShapeError } from '../../spec/errors.ts';
@@ -71,23 +73,34 @@ export function scaledDotProductAttention(
   return composed(() => {
     const lower = ({ node, dtype }: Tensor): Node =>
       dtype === 'f64' ? node : cast(node, autocastDType() ?? dtype);
-    const operands = [lower(q), lower(k), lower(v)] as const;
+    const own = lower(q);
     const mask = maskOf(options, [batch, heads, targets, sources], computeDType(q.dtype));
     const ranges = options.keyRanges?.node;
     const params: AttentionParams = {
       causal: options.causal === true,
       hasKeyRanges: ranges !== undefined,
       scale: options.scale ?? 1 / Math.sqrt(width),
-      rounding: roundingOf(operands[0].dtype),
+      rounding: roundingOf(own.dtype),
     };
-    const limits = [mask, ranges].filter((limit) => limit !== undefined);
-    // The op checks its inputs, also where dropout takes its place.
-    const whole = attention(params, [...operands, ...limits]);
-    const { dropout: dropped = 0 } = options;
-    return dropped > 0
-      ? withDropout(params, operands, { mask, ranges }, dropped)
-      : new Tensor(whole);
+    const request: AttentionRequest = {
+      q: own,
+      k: lower(k),
+      v: lower(v),
+      mask,
+      ranges,
+      params,
+      dropout: options.dropout ?? 0,
+    };
+    return new Tensor(currentScope().sequencePart?.attend(request, attend) ?? attend(request));
   });
+}
+
+function attend({ q, k, v, mask, ranges, params, dropout: dropped }: AttentionRequest): Node {
+  const operands = [q, k, v] as const;
+  const limits = [mask, ranges].filter((limit) => limit !== undefined);
+  // The op checks its inputs, also where dropout takes its place.
+  const whole = attention(params, [...operands, ...limits]);
+  return dropped > 0 ? withDropout(params, operands, { mask, ranges }, dropped) : whole;
 }
 
 function roundingOf(dtype: DType): AttentionParams['rounding'] {
@@ -103,7 +116,7 @@ function withDropout(
   [q, k, v]: readonly [Node, Node, Node],
   limits: { readonly mask: Node | undefined; readonly ranges: Node | undefined },
   probability: number,
-): Tensor {
+): Node {
   const wide = (x: Node): Node => cast(x, computeDType(x.dtype));
   const scores = attentionScores(params, { q: wide(q), k: wide(k), ...limits });
   const weights = withOwnGradient(
@@ -111,7 +124,7 @@ function withDropout(
     () => cast(weightsOf(scores, limits), v.dtype),
     (gradient, _, y) => [softmaxGrad(wide(y), wide(gradient))],
   );
-  return new Tensor(weighted(dropout(new Tensor(weights), probability).node, v));
+  return weighted(dropout(new Tensor(weights), probability).node, v);
 }
 
 /** The mask as numbers that are added to the scores, with a size of 1 in dims where it is the same for all. */

@@ -1,0 +1,16 @@
+import { describe } from 'vitest';
+import { compareParts, comparePartsOfLayers } from './compare-strategies.ts';
+
+describe('Models train alike on one rank and on ranks that have parts of rows:', () => {
+  // Gemma 2 has windows and bounded scores, Gemma 3 windows with other rotary embeddings.
+  compareParts([
+    'GPT-2',
+    'Llama with tied embeddings, biases and wide heads',
+    'Gemma 2',
+    'Gemma 3',
+  ]);
+});
+
+describe('Models train alike where ranks also have parts of layers:', () => {
+  comparePartsOfLayers(['GPT-2']);
+});

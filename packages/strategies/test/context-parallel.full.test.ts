@@ -1,0 +1,18 @@
+import { describe, it } from 'vitest';
+import { compareWithOneRank } from './compare-with-one-rank.ts';
+import { drawnTasks } from './draw-context-tasks.ts';
+import { testMs } from './time-limits.ts';
+
+describe('context parallelism trains as one rank does', () => {
+  it.each([
+    [2, 8],
+    [3, 6],
+    [4, 10],
+  ])(
+    'on %i ranks, in %i trainings that were drawn',
+    async (ranks, count) => {
+      await compareWithOneRank(ranks, drawnTasks(ranks, count));
+    },
+    testMs,
+  );
+});

@@ -1,0 +1,45 @@
+import { describe, it } from 'vitest';
+import { compareWithOneRank } from './compare-with-one-rank.ts';
+import type { AttentionTask } from './ranks/context-parallel.ts';
+
+const plain: AttentionTask = {
+  method: 'ring',
+  order: 'headTail',
+  cp: 2,
+  shared: 'ddp',
+  rows: 2,
+  lengths: [12, 12],
+  heads: 2,
+  groups: 2,
+  causal: true,
+  window: null,
+  documents: null,
+  masked: false,
+  memory: false,
+  device: 'cpu',
+};
+
+const cases: Readonly<Record<string, Partial<AttentionTask>>> = {
+  'of causal attention': {},
+  'of attention to all tokens': { causal: false },
+  'on a backend that computes attention from products': { device: 'interpreter' },
+  'of two heads of queries for each head of keys': { heads: 4 },
+  'of a sliding window': { window: 4 },
+  'of packed documents': { documents: 5 },
+  'of packed documents in which every token sees all': { documents: 5, causal: false },
+  'of padding that no query sees': { masked: true, causal: false },
+  'of a memory that all ranks have': { memory: true },
+  'of lengths that vary and that the ranks do not divide': { lengths: [12, 7, 9, 12, 5] },
+  'in the contiguous order': { order: 'contiguous' },
+  'with ZeRO': { shared: 'zero' },
+  'with FSDP': { shared: 'fsdp' },
+};
+
+describe.each(['ring', 'allGather', 'ulysses'] as const)(
+  'context parallelism by the method %s trains as one rank does',
+  (method) => {
+    it.each(Object.keys(cases))('%s', async (name) => {
+      await compareWithOneRank(2, [{ ...plain, ...cases[name], method }]);
+    });
+  },
+);

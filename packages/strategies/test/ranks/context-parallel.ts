@@ -1,0 +1,223 @@
+import { createMesh } from '@shardwise/collectives';
+import {
+  arange,
+  fromData,
+  manualSeed,
+  nn,
+  optim,
+  setRank,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import { compose, contextParallel, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import { interpreter } from '@shardwise/testing';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+/** A training whose sequences ranks cut. */
+export const attentionTask = z.object({
+  method: z.enum(['ring', 'allGather', 'ulysses', 'usp']),
+  order: z.enum(['headTail', 'contiguous']),
+  /** The ranks of `cp`. The others are those of `dp`. */
+  cp: z.number(),
+  shared: z.enum(['ddp', 'zero', 'fsdp']),
+  rows: z.number(),
+  /** The number of tokens of each step. */
+  lengths: z.array(z.number()),
+  heads: z.number(),
+  groups: z.number(),
+  causal: z.boolean(),
+  /** The number of last keys that a query sees. Null: all. */
+  window: z.number().nullable(),
+  /** The length of packed documents, of which the last may be shorter. Null: each row is one. */
+  documents: z.number().nullable(),
+  /** Whether the last tokens of each row are padding that no query sees. */
+  masked: z.boolean(),
+  /** Whether queries also attend to a memory that all ranks have. */
+  memory: z.boolean(),
+  device: z.enum(['cpu', 'interpreter']),
+});
+export type AttentionTask = z.infer<typeof attentionTask>;
+
+export const trained = z.object({ losses: z.array(z.number()), weights: z.array(z.number()) });
+export type Trained = z.infer<typeof trained>;
+
+const vocabulary = 11;
+const width = 4;
+
+/** A model that knows nothing of ranks. It numbers its tokens itself. */
+class Attending extends nn.Module {
+  readonly tokens: nn.Embedding;
+  readonly positions: nn.Embedding;
+  readonly queries: nn.Linear;
+  readonly keys: nn.Linear;
+  readonly memory: nn.Linear | null;
+  readonly head: nn.Linear;
+  readonly #task: AttentionTask;
+
+  constructor(task: AttentionTask) {
+    super();
+    const { heads, groups } = task;
+    this.tokens = new nn.Embedding(vocabulary, heads * width);
+    this.positions = new nn.Embedding(64, heads * width);
+    this.queries = new nn.Linear(heads * width, heads * width);
+    this.keys = new nn.Linear(heads * width, 2 * groups * width);
+    this.memory = task.memory ? new nn.Linear(heads * width, 2 * groups * width) : null;
+    this.head = new nn.Linear(heads * width, vocabulary);
+    this.#task = task;
+  }
+
+  /** Shape: ids i32 [B, T], keyRanges i32 [B, T, 2], seen [B, T], memory [B, S, C] -> [B, T, V]. */
+  forward(ids: Tensor, keyRanges: Tensor, seen: Tensor, memory: Tensor): Tensor {
+    const { causal, window, documents, masked } = this.#task;
+    const [rows = 0, length = 0] = ids.shape;
+    const x = this.tokens.forward(ids).add(this.positions.forward(arange(length)));
+    const intoHeads = (all: Tensor): Tensor =>
+      all.reshape([rows, all.shape[1] ?? 0, -1, width]).transpose(1, 2);
+    const [k, v] = intoHeads(this.keys.forward(x)).chunk(2, 1);
+    const q = intoHeads(this.queries.forward(x));
+    if (k === undefined || v === undefined) return x;
+    const attended = nn.functional.scaledDotProductAttention(q, k, v, {
+      causal,
+      ...(documents === null && window === null ? {} : { keyRanges }),
+      ...(masked ? { mask: seen.ne(0).reshape([rows, 1, 1, length]) } : {}),
+    });
+    let y = attended.transpose(1, 2).flatten(2).add(x);
+    if (this.memory !== null) {
+      const [mk, mv] = intoHeads(this.memory.forward(memory)).chunk(2, 1);
+      if (mk === undefined || mv === undefined) return x;
+      y = y.add(nn.functional.scaledDotProductAttention(q, mk, mv).transpose(1, 2).flatten(2));
+    }
+    return this.head.forward(y);
+  }
+}
+
+interface Batch {
+  readonly ids: Tensor;
+  readonly labels: Tensor;
+  readonly keyRanges: Tensor;
+  readonly seen: Tensor;
+  readonly memory: Tensor;
+}
+
+/** The rows of one rank of `dp`, or of all. */
+function batchOf(task: AttentionTask, step: number, first: number, count: number): Batch {
+  const { rows, documents, window, causal } = task;
+  const length = task.lengths[step] ?? 0;
+  const numbers = (size: number, factor: number): number[] =>
+    Array.from({ length: rows * size }, (_, i) => (i * factor + i * i + 3 * step) % vocabulary);
+  const own = (data: readonly number[], shape: readonly number[], dtype: 'i32' | 'f32'): Tensor => {
+    const size = shape.slice(1).reduce((a, b) => a * b, 1);
+    const part = data.slice(first * size, (first + count) * size);
+    const array = dtype === 'i32' ? Int32Array.from(part) : Float32Array.from(part);
+    return fromData(array, [count, ...shape.slice(1)], dtype);
+  };
+  const ranges = Array.from({ length: rows * length }, (_, i) => {
+    const place = i % length;
+    const size = documents ?? length;
+    const start = place - (place % size);
+    const end = Math.min(start + size, length);
+    return [
+      window === null ? start : Math.max(start, place - window + 1),
+      causal ? place + 1 : end,
+    ];
+  });
+  // Labels of some tokens do not count, more in the first half of a row.
+  const labels = numbers(length, 5).map((label, i) =>
+    i % length < length / 3 && i % 2 === 0 ? -100 : label,
+  );
+  const seen = Array.from({ length: rows * length }, (_, i) =>
+    Number(i % length < length - 1 - (Math.floor(i / length) % 2)),
+  );
+  const channels = task.heads * width;
+  return {
+    ids: own(numbers(length, 7), [rows, length], 'i32'),
+    labels: own(labels, [rows, length], 'i32'),
+    keyRanges: own(ranges.flat(), [rows, length, 2], 'i32'),
+    seen: own(seen, [rows, length], 'i32'),
+    memory: own(
+      Array.from({ length: rows * 3 * channels }, (_, i) => Math.sin(i)),
+      [rows, 3, channels],
+      'f32',
+    ),
+  };
+}
+
+/** Trains and returns the losses of all steps, and the weights after the last. */
+async function train(
+  task: AttentionTask,
+  model: Attending,
+  forward: (batch: Batch) => Tensor,
+  [first, count]: readonly [number, number],
+): Promise<Trained> {
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.3 });
+  const losses: number[] = [];
+  for (let step = 0; step < task.lengths.length; step++) {
+    optimizer.zeroGrad();
+    const batch = batchOf(task, step, first, count);
+    const loss = nn.functional.crossEntropy(
+      forward(batch).reshape([-1, vocabulary]),
+      batch.labels.flatten(),
+    );
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  const state = await model.stateDict();
+  const weights = Object.values(state).flatMap(({ bytes }) => [
+    ...new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)),
+  ]);
+  return { losses, weights };
+}
+
+/** Trains on one rank without a strategy. */
+export function trainAlone(task: AttentionTask): Promise<Trained> {
+  manualSeed(0);
+  const model = new Attending(task);
+  return train(
+    task,
+    model,
+    ({ ids, keyRanges, seen, memory }) => model.forward(ids, keyRanges, seen, memory),
+    [0, task.rows],
+  );
+}
+
+function strategyOf({ method, order, shared }: AttentionTask, dp: number): Strategy {
+  const over = dp === 1 ? { axis: 'cp' } : { axis: 'dp', replicas: 'cp' };
+  const parts = {
+    ddp: () => ddp(over),
+    zero: () => zero({ stage: 2, ...over }),
+    fsdp: () => fsdp(over),
+  };
+  return compose(contextParallel({ method, order, arange: 'places' }), parts[shared]());
+}
+
+/** Does the tasks on the ranks. */
+export async function main(context: RankContext): Promise<readonly Trained[]> {
+  const { group } = await join(context);
+  const { backend } = currentSession();
+  const found: Trained[] = [];
+  for (const task of z.array(attentionTask).parse(context.data)) {
+    const dp = group.size / task.cp;
+    const mesh = await createMesh(group, [
+      { name: 'dp', size: dp },
+      { name: 'cp', size: task.cp },
+    ]);
+    setRank({ device: task.device === 'cpu' ? backend : interpreter(), mesh });
+    manualSeed(0);
+    const model = new Attending(task);
+    const parallel = await parallelize(model, strategyOf(task, dp));
+    const share = task.rows / dp;
+    found.push(
+      await train(
+        task,
+        model,
+        ({ ids, keyRanges, seen, memory }) => parallel.forward(ids, keyRanges, seen, memory),
+        [mesh.coordinate('dp') * share, share],
+      ),
+    );
+  }
+  return found;
+}
