@@ -67,12 +67,7 @@ export function attendTo(
   });
 }
 
-function attendToKeys(
-  query: Tensor,
-  key: Tensor,
-  value: Tensor,
-  options: CachedAttentionOptions,
-): Tensor {
+function attendToKeys(query: Tensor, key: Tensor, value: Tensor, options: AttendToOptions): Tensor {
   const { scale, dropout = 0, softcap, attentionMask, documents } = options;
   requireMasks(key, attentionMask, documents);
   const [, , queries = 0] = query.shape;

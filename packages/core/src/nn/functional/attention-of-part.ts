@@ -1,5 +1,6 @@
-import { cast } from '../../graph/build/elementwise.ts';
 import { createNode } from '../../graph/create-node.ts';
+import { attention, attentionOps } from '../../graph/ops/attention.ts';
+import { cast } from '../../graph/ops/elementwise.ts';
 import type { AttentionParams } from '../../spec/op.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 
@@ -31,8 +32,10 @@ export function attentionOfPart(part: PartOfKeys): AttentionOfPart {
   const params = paramsOf(part);
   const [q, k, v, ...limits] = operandsOf(part);
   return {
-    y: new Tensor(createNode('attention', params, [q, k, v, ...limits])),
-    logSumExp: new Tensor(createNode('attentionLogSumExp', params, [q, k, ...limits])),
+    y: new Tensor(attention(params, [q, k, v, ...limits])),
+    logSumExp: new Tensor(
+      createNode(attentionOps, 'attentionLogSumExp', params, [q, k, ...limits]),
+    ),
   };
 }
 
@@ -48,9 +51,9 @@ export function attentionGradientsOfPart(
   const [q, k, v, ...limits] = operandsOf(part);
   const inputs = [q, k, v, cast(dy.node, q.dtype), logSumExp.node, delta.node, ...limits];
   return {
-    dq: new Tensor(createNode('attentionQueryGrad', params, inputs)),
-    dk: new Tensor(createNode('attentionKeyGrad', params, inputs)),
-    dv: new Tensor(createNode('attentionValueGrad', params, inputs)),
+    dq: new Tensor(createNode(attentionOps, 'attentionQueryGrad', params, inputs)),
+    dk: new Tensor(createNode(attentionOps, 'attentionKeyGrad', params, inputs)),
+    dv: new Tensor(createNode(attentionOps, 'attentionValueGrad', params, inputs)),
   };
 }
 
