@@ -106,3 +106,9 @@ export {
   type StepQuantities,
 } from './calibration/step-quantities.ts';
 export { auto, type AutoCandidate, type AutoChoice, type AutoOptions } from './automatic/auto.ts';
+export {
+  type ComparedFigure,
+  compareStep,
+  comparisonText,
+  type MeasuredStep,
+} from './cost/compare.ts';

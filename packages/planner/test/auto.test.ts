@@ -84,6 +84,9 @@ test('auto() says which axes it cannot use', () => {
   );
 });
 
+/** New threads load the sources of all models. */
+const START_MS = 180_000;
+
 describe('on ranks', () => {
   let found: readonly (readonly unknown[])[] = [];
   beforeAll(async () => {
@@ -91,7 +94,7 @@ describe('on ranks', () => {
     const alike = ['ddp', 'zero', [320, 320], [319, 319]];
     const cases = [{ data: alike }, { data: [[320, 319]] }];
     found = await runCases(2, new URL('./ranks/automatic.ts', import.meta.url), cases);
-  });
+  }, START_MS);
 
   test('a model trains exactly as by the strategy that auto() chose', () => {
     const [byDdp, byZero, large, small] = trained.parse(found[0]?.[0]);

@@ -157,7 +157,7 @@ describe('layouts of published runs', () => {
       pipelineParallel: 4,
     });
     expect(scriptLines(plan.ranked[0]?.layout ?? oneDevice, plan.workload)[0]).toBe(
-      'const context = await init({ mesh: { pp: 4, dp: 2, tp: 4 } });',
+      "const context = await init({ mesh: [{ name: 'pp', size: 4 }, { name: 'dp', size: 2 }, { name: 'tp', size: 4 }] });",
     );
   });
 });

@@ -20,7 +20,8 @@ export function scriptLines(layout: RunLayout, workload: Workload): readonly str
         ]
       : [];
   return [
-    `const context = await init({ mesh: { ${meshText(layout)} } });`,
+    `const context = await init({ mesh: [${meshText(layout)}] });`,
+    ...(layout.offload === 'nothing' ? [] : ['const pages = dist.hostPages();']),
     `const parallel = await dist.parallelize(model, ${strategy});`,
     ...accumulated,
     ...remarks(layout),
@@ -40,7 +41,7 @@ function meshText(layout: RunLayout): string {
   ];
   return axes
     .filter(([name, size]) => size > 1 || name === 'dp')
-    .map(([name, size]) => `${name}: ${size}`)
+    .map(([name, size]) => `{ name: '${name}', size: ${size} }`)
     .join(', ');
 }
 
@@ -53,8 +54,9 @@ function pipelineText(
 }
 
 function dataText({ zero, shardRanks, dataParallel, precision, offload }: RunLayout): string {
-  const mixed = precision === 'f32' ? [] : ["mixedPrecision: { parameterDtype: 'bf16' }"];
-  const pages = offload === 'optimizer and parameters' ? ['pages: hostPages()'] : [];
+  const mixed =
+    precision === 'f32' ? [] : ["mixedPrecision: { parameterDtype: 'bf16', computeDtype: 'bf16' }"];
+  const pages = offload === 'optimizer and parameters' ? ['pages'] : [];
   const replicas = zero === 3 && shardRanks < dataParallel ? ["replicas: 'replicas'"] : [];
   const [name, stage] =
     zero === 0 ? ['ddp', []] : zero === 3 ? ['fsdp', []] : ['zero', [`stage: ${zero}`]];
@@ -67,7 +69,10 @@ function remarks({ offload, recompute, contextParallel }: RunLayout): readonly s
   return [
     ...(offload === 'nothing'
       ? []
-      : ['const optimizer = new dist.OffloadedOptimizer(new optim.AdamW(model.parameters()));']),
+      : [
+          'const adam = new optim.AdamW(model.parameters());',
+          'const optimizer = new dist.OffloadedOptimizer(model, adam, { states: pages });',
+        ]),
     ...(recomputed === 'none'
       ? []
       : [`// Compute layers again with nn.checkpoint: ${recomputed}.`]),
