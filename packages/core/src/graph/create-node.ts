@@ -25,7 +25,7 @@ export function createNode<K extends Op>(
   like: Node | null = null,
 ): Node {
   const entry = entries[op];
-  const inputs = autocastInputs(entry.autocast, given);
+  const inputs = autocastInputs(entry, given);
   const { shape, dtype } = entry.infer(params, inputs, op);
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
@@ -62,9 +62,11 @@ export function createNode<K extends Op>(
  * The inputs of an op, cast to the dtype that the op takes inside autocast. f64 stays as it is, because a user who asks
  * for f64 wants its precision.
  */
-function autocastInputs(policy: OpFacts['autocast'], inputs: readonly Node[]): readonly Node[] {
+function autocastInputs(facts: OpFacts, inputs: readonly Node[]): readonly Node[] {
   const { autocast } = currentScope();
-  if (autocast === null || policy === 'asGiven') return inputs;
+  if (autocast === null) return inputs;
+  const { autocast: policy } = facts;
+  if (policy === 'asGiven') return inputs;
   const dtype = policy === 'f32' ? 'f32' : autocast;
   return inputs.map((input) => {
     const isTaken = policy === 'f32' ? isHalfDType(input.dtype) : kindOf(input.dtype) === 'float';

@@ -15,7 +15,7 @@ import {
   unary as one,
 } from '../infer-checks.ts';
 import { none, type Node } from '../node.ts';
-import { linear, noGradient, type OpEntry, pointwise, type SimpleEntries } from '../op-entry.ts';
+import { linear, noGradient, pointwise, type SimpleEntries } from '../op-entry.ts';
 import { constantLike, zerosLike } from './leaf.ts';
 import { expandTo } from './movement.ts';
 
