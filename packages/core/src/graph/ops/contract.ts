@@ -106,7 +106,7 @@ export function conv2dInput(dy: Node, weight: Node, params: Conv2dParams, inputS
   ]);
 }
 
-export function conv2dWeight(x: Node, dy: Node, params: Conv2dParams, weightShape: Shape): Node {
+function conv2dWeight(x: Node, dy: Node, params: Conv2dParams, weightShape: Shape): Node {
   return createNode(
     contractOps.conv2dWeight,
     'conv2dWeight',

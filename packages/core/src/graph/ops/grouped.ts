@@ -84,6 +84,6 @@ export function groupedMatmul(x: Node, w: Node, counts: Node, transposeB = false
 }
 
 /** Shape: a [N, K], b [N, M], counts i32 [G] -> [G, K, M]. */
-export function groupedMatmulWeight(a: Node, b: Node, counts: Node): Node {
+function groupedMatmulWeight(a: Node, b: Node, counts: Node): Node {
   return createNode(groupedOps.groupedMatmulWeight, 'groupedMatmulWeight', none, [a, b, counts]);
 }

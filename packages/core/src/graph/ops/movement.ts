@@ -296,7 +296,7 @@ export function expandReduced(x: Node, dims: readonly number[], like: Node): Nod
 }
 
 /** The inverse of a permutation. */
-export function inverseOrder(order: readonly number[]): number[] {
+function inverseOrder(order: readonly number[]): number[] {
   const inverse = Array.from({ length: order.length }, () => 0);
   order.forEach((dim, position) => {
     inverse[dim] = position;

@@ -36,7 +36,11 @@ const [queries, keys, attended, owed] = [
 /** Numbers that these ops can also compute from the other inputs. */
 const perQuery = { ...varied([1, 2, 2]), given: [0, 0, 0, 0] };
 const operands = [queries, keys, attended, owed, perQuery, perQuery];
-const ofGradient = [{ params: { ...attending, causal: true }, inputs: operands }] as const;
+const ranges = indices([1, 2, 2], [0, 2, 1, 3]);
+const ofGradient = [
+  { params: { ...attending, causal: true }, inputs: operands },
+  { params: { ...attending, hasKeyRanges: true }, inputs: [...operands, ranges] },
+] as const;
 
 /** What the contract knows about a composite. */
 export interface CompositeContract<K extends CompositeOp> {
@@ -243,11 +247,21 @@ export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } =
       { params: attending, inputs: [queries, keys, attended] },
       { params: { ...attending, causal: true }, inputs: [queries, keys, attended] },
       { params: attending, inputs: [queries, keys, attended, varied([1, 2, 1, 3])] },
+      {
+        params: { ...attending, hasKeyRanges: true },
+        inputs: [queries, keys, attended, ranges],
+      },
     ],
     cases: attentionCases.attention,
   },
   attentionLogSumExp: {
-    examples: [{ params: attending, inputs: [queries, keys] }],
+    examples: [
+      { params: attending, inputs: [queries, keys] },
+      {
+        params: { ...attending, causal: true, hasKeyRanges: true },
+        inputs: [queries, keys, ranges],
+      },
+    ],
     cases: attentionCases.attentionLogSumExp,
   },
   attentionQueryGrad: { examples: ofGradient, cases: attentionCases.attentionQueryGrad },
