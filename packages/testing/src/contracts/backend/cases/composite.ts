@@ -45,7 +45,7 @@ const [queries, keys, attended, owed] = [
 /** Numbers that these ops can also compute from the other inputs. */
 const perQuery = { ...varied([1, 2, 2]), given: [0, 0, 0, 0] };
 const operands = [queries, keys, attended, owed, perQuery, perQuery];
-const ranges = indices([1, 2, 2], [0, 2, 1, 3]);
+const ranges = indices([1, 2, 2], [0, 2, 0, 3]);
 const ofGradient = [
   { params: { ...attending, causal: true }, inputs: operands },
   { params: { ...attending, hasKeyRanges: true }, inputs: [...operands, ranges] },
