@@ -4,7 +4,7 @@ import { distributeTensor, layoutOf } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import * as takes from './support/wrong-arguments.ts';
-import { type Argument, type Call, unnoticed } from './support/wrong-arguments.ts';
+import { type Argument, unnoticed } from './support/wrong-arguments.ts';
 
 const { optional } = takes;
 beforeEach(() => sw.setRank({ device: interpreter() }));

@@ -29,7 +29,6 @@ export interface Operand {
 
 export const floats = (...shape: number[]): Operand => ({ shape, dtype: 'f32' });
 export const integers = (...shape: number[]): Operand => ({ shape, dtype: 'i32' });
-export const bools = (...shape: number[]): Operand => ({ shape, dtype: 'bool' });
 
 /** A leaf, which trains if its dtype is f32. Without `data`, its elements are zeros. */
 export function operand(

@@ -24,7 +24,7 @@ export function sumParts(parts: readonly [Node, ...Node[]]): Node {
 
 /** The sum of two gradients of one value. Shape: N, N -> N. */
 export function addParts(a: Node, b: Node): Node {
-  return createNode(elementwiseOps, 'add', none, [a, b], typesOfSum([a, b]));
+  return createNode(elementwiseOps.add, 'add', none, [a, b], typesOfSum([a, b]));
 }
 
 /**
@@ -35,7 +35,7 @@ export function partWhere(condition: Node, gradient: Node): Node {
   const zeros = constantLike(gradient, 0);
   const everywhere = expandTo(condition, gradient.shape, gradient);
   return createNode(
-    elementwiseOps,
+    elementwiseOps.where,
     'where',
     none,
     [everywhere, gradient, zeros],
@@ -64,7 +64,7 @@ function tile(like: Node, parts: readonly Node[]): Node | undefined {
     end += piece.content.shape[dim] ?? 0;
   }
   if (end !== like.shape[dim]) return undefined;
-  return createNode(movementOps, 'concat', { dim }, contents, typesOfSum(contents));
+  return createNode(movementOps.concat, 'concat', { dim }, contents, typesOfSum(contents));
 }
 
 /** The piece of a node that pads it with zeros along one dim. Undefined for other nodes. */

@@ -6,26 +6,25 @@ import { type AxisTypes, uniform } from './axis-types.ts';
 import { CallSite } from './call-site.ts';
 import { first } from './infer-checks.ts';
 import { joinAxisTypes } from './join-axis-types.ts';
-import { movement, type OpEntries, type OpFacts, type SimpleEntries } from './op-entry.ts';
+import { movement, type NewNodeEntry, type OpFacts, type SimpleEntries } from './op-entry.ts';
 import { hasUnknownRows, rowCountOf } from './row-counts.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
 import { noteUse } from './program-order.ts';
 
 /**
- * Makes a node of inferred shape and dtype. `entries` has the entry of the op. Throws ShapeError, DTypeError or LayoutError if the op does not take its
+ * Makes a node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError if the op does not take its
  * inputs. The caller gives `axisTypes` if they cannot be inferred, as for the result of a collective. If only a run
  * knows the number of rows, and the inputs do not say it, it is that of `like`.
  */
 export function createNode<K extends Op>(
-  entries: OpEntries<K>,
+  entry: NewNodeEntry<K>,
   op: K,
   params: OpParams[K],
   given: readonly Node[],
   axisTypes?: AxisTypes | null,
   like: Node | null = null,
 ): Node {
-  const entry = entries[op];
-  const inputs = autocastInputs(entry.autocast, given);
+  const inputs = autocastInputs(entry, given);
   const { shape, dtype } = entry.infer(params, inputs, op);
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
@@ -62,14 +61,19 @@ export function createNode<K extends Op>(
  * The inputs of an op, cast to the dtype that the op takes inside autocast. f64 stays as it is, because a user who asks
  * for f64 wants its precision.
  */
-function autocastInputs(policy: OpFacts['autocast'], inputs: readonly Node[]): readonly Node[] {
+function autocastInputs(
+  facts: Pick<OpFacts, 'autocast'>,
+  inputs: readonly Node[],
+): readonly Node[] {
   const { autocast } = currentScope();
-  if (autocast === null || policy === 'asGiven') return inputs;
+  if (autocast === null) return inputs;
+  const { autocast: policy } = facts;
+  if (policy === 'asGiven') return inputs;
   const dtype = policy === 'f32' ? 'f32' : autocast;
   return inputs.map((input) => {
     const isTaken = policy === 'f32' ? isHalfDType(input.dtype) : kindOf(input.dtype) === 'float';
     if (!isTaken || input.dtype === dtype || input.dtype === 'f64') return input;
-    const cast = (): Node => createNode(castOps, 'cast', { dtype }, [input]);
+    const cast = (): Node => createNode(castOps.cast, 'cast', { dtype }, [input]);
     // The input is a parameter that is unsharded for this pass only. The cast joins its region, so that backward makes
     // the copy of 16 bits again, too, instead of having it kept.
     return input.op === 'detach' && input.region !== null ? inRegion(input.region, cast) : cast();
@@ -84,7 +88,7 @@ export const castOps: SimpleEntries<'cast'> = {
     infer: ({ dtype }, inputs) => ({ shape: first(inputs).shape, dtype }),
     gradient: (node, gy, _, { dtype }) => {
       if (kindOf(dtype) !== 'float' || kindOf(node.dtype) !== 'float') return [null];
-      return [gy.dtype === dtype ? gy : createNode(castOps, 'cast', { dtype }, [gy])];
+      return [gy.dtype === dtype ? gy : createNode(castOps.cast, 'cast', { dtype }, [gy])];
     },
   },
 };

@@ -37,19 +37,12 @@ export interface OpFacts {
 
 export type LinearIn = 'all' | readonly (readonly number[])[];
 
-/** The shape and dtype of an op's result. Throws ShapeError or DTypeError for inputs that the op does not take. */
-export type Infer<K extends Op> = (
-  params: OpParams[K],
-  inputs: readonly ValueType[],
-  op: K,
-) => ValueType;
-
 /**
  * Makes, from a node and the gradient of its output, the gradients of its inputs. Null for an input to which no
  * gradient flows. `output` is the node that the backward pass reads in the place of the node's value. The inputs of the
  * node follow.
  */
-export type GradientRule<K extends Op> = (
+type GradientRule<K extends Op> = (
   node: Node<K>,
   gradient: Node,
   output: Node,
@@ -62,21 +55,25 @@ type CompositeRule<K extends Op> = (
 ) => readonly (Node | null)[] | null;
 
 /** All that the library knows about an op. Its parameters, and what it computes, are in spec/op.ts. */
-export interface OpEntry<K extends Op> extends OpFacts {
-  readonly infer: Infer<K>;
+interface OpEntry<K extends Op> extends OpFacts {
+  /** The shape and dtype of the result. Throws ShapeError or DTypeError for inputs that the op does not take. */
+  infer(params: OpParams[K], inputs: readonly ValueType[], op: K): ValueType;
   readonly gradient: CompositeRule<K> | 'throughDecomposition';
   /** How a layout goes through the op (op-dims.ts). */
   readonly dims: DimsOf<K>;
 }
 
+/** What a node is made by. */
+export type NewNodeEntry<K extends Op> = Pick<OpEntry<K>, 'infer' | 'autocast' | 'linearIn'>;
+
 /** An op that is not made of others. */
-export interface SimpleEntry<K extends Op> extends OpEntry<K> {
+interface SimpleEntry<K extends Op> extends OpEntry<K> {
   readonly by: Exclude<OpFacts['by'], 'composite'>;
   readonly gradient: GradientRule<K>;
 }
 
 /** An op that is made of others. Second derivatives may go through the decomposition. */
-export interface CompositeEntry<K extends CompositeOp> extends OpEntry<K> {
+interface CompositeEntry<K extends CompositeOp> extends OpEntry<K> {
   readonly by: 'composite';
   /** Builds the op from others, with `inputs` in the place of a node's own inputs. */
   readonly decompose: (params: OpParams[K], ...inputs: Node[]) => Node;

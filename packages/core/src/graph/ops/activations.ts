@@ -80,7 +80,9 @@ export const activationOps: CompositeEntries<
       if (approximate === 'none') return mul(x, normalCdf(x));
       return mul(scale(x, 0.5), offset(geluTanhInner(x), 1));
     },
-    gradient: ({ params }, gy, _, x) => [createNode(activationOps, 'geluGrad', params, [x, gy])],
+    gradient: ({ params }, gy, _, x) => [
+      createNode(activationOps.geluGrad, 'geluGrad', params, [x, gy]),
+    ],
   },
   geluGrad: {
     ...composite,
@@ -127,25 +129,25 @@ function log1p(x: Node): Node {
 }
 
 export function sigmoid(x: Node): Node {
-  return createNode(activationOps, 'sigmoid', none, [x]);
+  return createNode(activationOps.sigmoid, 'sigmoid', none, [x]);
 }
 
 export function relu(x: Node): Node {
-  return createNode(activationOps, 'relu', none, [x]);
+  return createNode(activationOps.relu, 'relu', none, [x]);
 }
 
 export function silu(x: Node): Node {
-  return createNode(activationOps, 'silu', none, [x]);
+  return createNode(activationOps.silu, 'silu', none, [x]);
 }
 
 export function softplus(x: Node): Node {
-  return createNode(activationOps, 'softplus', none, [x]);
+  return createNode(activationOps.softplus, 'softplus', none, [x]);
 }
 
 export function logit(x: Node, eps: number | null): Node {
-  return createNode(activationOps, 'logit', { eps }, [x]);
+  return createNode(activationOps.logit, 'logit', { eps }, [x]);
 }
 
 export function gelu(x: Node, approximate: 'none' | 'tanh'): Node {
-  return createNode(activationOps, 'gelu', { approximate }, [x]);
+  return createNode(activationOps.gelu, 'gelu', { approximate }, [x]);
 }

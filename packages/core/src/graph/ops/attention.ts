@@ -74,18 +74,22 @@ function gradientsFromRows(
 ): readonly (Node | null)[] {
   const [q, k] = operands;
   const wide = (x: Node): Node => cast(x, computeDType(x.dtype));
-  const logSumExp = createNode(attentionOps, 'attentionLogSumExp', params, [q, k, ...masks]);
+  const logSumExp = createNode(attentionOps.attentionLogSumExp, 'attentionLogSumExp', params, [
+    q,
+    k,
+    ...masks,
+  ]);
   const delta = sum(mul(wide(gradient), wide(output)), [3]);
   const inputs = [...operands, gradient, logSumExp, delta, ...masks];
   return [
-    createNode(attentionOps, 'attentionQueryGrad', params, inputs),
-    createNode(attentionOps, 'attentionKeyGrad', params, inputs),
-    createNode(attentionOps, 'attentionValueGrad', params, inputs),
+    createNode(attentionOps.attentionQueryGrad, 'attentionQueryGrad', params, inputs),
+    createNode(attentionOps.attentionKeyGrad, 'attentionKeyGrad', params, inputs),
+    createNode(attentionOps.attentionValueGrad, 'attentionValueGrad', params, inputs),
     ...masks.map(() => null),
   ];
 }
 
 /** The weights times v. The inputs are q, k and v, and then a mask and ranges of keys, if there are any. */
 export function attention(params: AttentionParams, inputs: readonly Node[]): Node {
-  return createNode(attentionOps, 'attention', params, inputs);
+  return createNode(attentionOps.attention, 'attention', params, inputs);
 }

@@ -154,7 +154,7 @@ function collective<K extends CollectiveOp>(
   others: readonly Node[] = [],
 ): Node {
   const types = collectiveAxisTypes(op, params, x, isGradEnabled());
-  const node = createNode(collectiveOps, op, params, [x, ...others], types);
+  const node = createNode(collectiveOps[op], op, params, [x, ...others], types);
   if (params.size > 1) node.identity = newIdentity(op, params.axis);
   noteCollective(node);
   return node;

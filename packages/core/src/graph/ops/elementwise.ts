@@ -15,7 +15,13 @@ import {
   unary as one,
 } from '../infer-checks.ts';
 import { none, type Node } from '../node.ts';
-import { linear, noGradient, type OpEntry, pointwise, type SimpleEntries } from '../op-entry.ts';
+import {
+  linear,
+  type NewNodeEntry,
+  noGradient,
+  pointwise,
+  type SimpleEntries,
+} from '../op-entry.ts';
 import { constantLike, zerosLike } from './leaf.ts';
 import { expandTo } from './movement.ts';
 
@@ -209,16 +215,16 @@ function chosenGradient(gradient: Node, isLostA: Node, isLostB: Node, isTie: Nod
 }
 
 const unary =
-  (op: UnaryOp) =>
+  (op: UnaryOp, entry: NewNodeEntry<UnaryOp> = elementwiseOps[op]) =>
   (x: Node): Node =>
-    createNode(elementwiseOps, op, none, [x]);
+    createNode(entry, op, none, [x]);
 
 const binary =
-  (op: BinaryOp) =>
+  (op: BinaryOp, entry: NewNodeEntry<BinaryOp> = elementwiseOps[op]) =>
   (a: Node, b: Node): Node => {
-    if (sameShape(a.shape, b.shape)) return createNode(elementwiseOps, op, none, [a, b]);
+    if (sameShape(a.shape, b.shape)) return createNode(entry, op, none, [a, b]);
     const shape = broadcastShapes(op, a.shape, b.shape);
-    return createNode(elementwiseOps, op, none, [expandTo(a, shape, b), expandTo(b, shape, a)]);
+    return createNode(entry, op, none, [expandTo(a, shape, b), expandTo(b, shape, a)]);
   };
 
 type Unary = (x: Node) => Node;
@@ -257,7 +263,7 @@ export const logicalAnd: Binary = binary('logicalAnd');
 export const logicalOr: Binary = binary('logicalOr');
 
 export function cast(x: Node, dtype: DType): Node {
-  return x.dtype === dtype ? x : createNode(castOps, 'cast', { dtype }, [x]);
+  return x.dtype === dtype ? x : createNode(castOps.cast, 'cast', { dtype }, [x]);
 }
 
 /** All three inputs broadcast. */
@@ -268,7 +274,7 @@ export function where(condition: Node, a: Node, b: Node): Node {
     b.shape,
   );
   const like = [condition, a, b].find(({ rowCount }) => rowCount !== null) ?? null;
-  return createNode(elementwiseOps, 'where', none, [
+  return createNode(elementwiseOps.where, 'where', none, [
     expandTo(condition, shape, like),
     expandTo(a, shape, like),
     expandTo(b, shape, like),
@@ -300,5 +306,5 @@ export function truncate(x: Node): Node {
 }
 
 export function square(x: Node): Node {
-  return createNode(elementwiseOps, 'mul', none, [x, x]);
+  return createNode(elementwiseOps.mul, 'mul', none, [x, x]);
 }

@@ -96,25 +96,25 @@ export const graphOps: SimpleEntries<GraphOp> = {
 
 /** The same value, through which no gradient flows. */
 export function detach(x: Node): Node {
-  return noGrad(() => createNode(graphOps, 'detach', none, [x]));
+  return noGrad(() => createNode(graphOps.detach, 'detach', none, [x]));
 }
 
 /** The value of `result`. Its gradient goes to the inputs, by a rule that the node is given (`Node.ownGradient`). */
 export function ownGradient(result: Node, inputs: readonly Node[]): Node {
-  return createNode(graphOps, 'ownGradient', none, [result, ...inputs]);
+  return createNode(graphOps.ownGradient, 'ownGradient', none, [result, ...inputs]);
 }
 
 /** The first `count` rows. Shape: x [N, ..], count i32 [] -> [count, ..]. */
 export function takeRows(x: Node, count: Node): Node {
-  return createNode(graphOps, 'takeRows', none, [x, count]);
+  return createNode(graphOps.takeRows, 'takeRows', none, [x, count]);
 }
 
 /** The rows of x, followed by zeros. Shape: x [count, ..] -> [rows, ..]. */
 export function fillRows(x: Node, rows: number): Node {
-  return createNode(graphOps, 'fillRows', { rows }, [x]);
+  return createNode(graphOps.fillRows, 'fillRows', { rows }, [x]);
 }
 
 /** Overwrites the buffer of target at the end of the run. Shape: target N, value N -> N. */
 export function assign(target: Node, value: Node): Node {
-  return noGrad(() => createNode(graphOps, 'assign', none, [target, value]));
+  return noGrad(() => createNode(graphOps.assign, 'assign', none, [target, value]));
 }

@@ -80,10 +80,10 @@ function membersOf(counts: Node, rows: number): Node[] {
 
 /** Multiplies the rows of each group by its matrix. Shape: x [N, K], w [G, K, M], counts i32 [G] -> [N, M]. */
 export function groupedMatmul(x: Node, w: Node, counts: Node, transposeB = false): Node {
-  return createNode(groupedOps, 'groupedMatmul', { transposeB }, [x, w, counts]);
+  return createNode(groupedOps.groupedMatmul, 'groupedMatmul', { transposeB }, [x, w, counts]);
 }
 
 /** Shape: a [N, K], b [N, M], counts i32 [G] -> [G, K, M]. */
-export function groupedMatmulWeight(a: Node, b: Node, counts: Node): Node {
-  return createNode(groupedOps, 'groupedMatmulWeight', none, [a, b, counts]);
+function groupedMatmulWeight(a: Node, b: Node, counts: Node): Node {
+  return createNode(groupedOps.groupedMatmulWeight, 'groupedMatmulWeight', none, [a, b, counts]);
 }

@@ -120,7 +120,7 @@ export function gather(
   index: Node,
   site: CallSite | null = new CallSite('gather'),
 ): Node {
-  return withSite(createNode(indexOps, 'gather', { dim }, [x, index]), site);
+  return withSite(createNode(indexOps.gather, 'gather', { dim }, [x, index]), site);
 }
 
 /** torch.scatter_add. Shape: x N, index i32 N', source N' -> N. */
@@ -131,7 +131,7 @@ export function scatterAdd(
   source: Node,
   site: CallSite | null = new CallSite('scatterAdd'),
 ): Node {
-  return withSite(createNode(indexOps, 'scatterAdd', { dim }, [x, index, source]), site);
+  return withSite(createNode(indexOps.scatterAdd, 'scatterAdd', { dim }, [x, index, source]), site);
 }
 
 /** torch.scatter. If indices are equal, the last one counts. Shape: x N, index i32 N', source N' -> N. */
@@ -142,7 +142,7 @@ export function scatter(
   source: Node,
   site: CallSite | null = new CallSite('scatter'),
 ): Node {
-  return withSite(createNode(indexOps, 'scatter', { dim }, [x, index, source]), site);
+  return withSite(createNode(indexOps.scatter, 'scatter', { dim }, [x, index, source]), site);
 }
 
 /** torch.index_select. Shape: x [.., D, ..], index i32 [I] -> [.., I, ..]. */
@@ -152,7 +152,7 @@ export function indexSelect(
   index: Node,
   site: CallSite | null = new CallSite('indexSelect'),
 ): Node {
-  return withSite(createNode(indexOps, 'indexSelect', { dim }, [x, index]), site);
+  return withSite(createNode(indexOps.indexSelect, 'indexSelect', { dim }, [x, index]), site);
 }
 
 /** torch.index_add. Shape: x [.., D, ..], index i32 [I], source [.., I, ..] -> [.., D, ..]. */
@@ -163,7 +163,7 @@ export function indexAdd(
   source: Node,
   site: CallSite | null = new CallSite('indexAdd'),
 ): Node {
-  return withSite(createNode(indexOps, 'indexAdd', { dim }, [x, index, source]), site);
+  return withSite(createNode(indexOps.indexAdd, 'indexAdd', { dim }, [x, index, source]), site);
 }
 
 /** Shape: index i32 N -> bool [..N, classes]. */

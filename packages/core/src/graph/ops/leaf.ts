@@ -47,7 +47,7 @@ export function constant(
   dtype: DType,
   like: Node | null = null,
 ): Node {
-  return createNode(leafOps, 'constant', { value, shape, dtype }, [], undefined, like);
+  return createNode(leafOps.constant, 'constant', { value, shape, dtype }, [], undefined, like);
 }
 
 /** A node whose elements are all `value`, with the shape and dtype of `like`. */
@@ -62,10 +62,10 @@ export function zerosLike(like: Node): Node {
 
 /** i32 indices along `dim`. */
 export function iota(shape: Shape, dim: number): Node {
-  return createNode(leafOps, 'iota', { shape, dim }, []);
+  return createNode(leafOps.iota, 'iota', { shape, dim }, []);
 }
 
 /** 32 random bits per element. Shape: key i32 [2] -> shape. */
 export function random(key: Node, shape: Shape): Node {
-  return createNode(leafOps, 'random', { shape }, [key]);
+  return createNode(leafOps.random, 'random', { shape }, [key]);
 }

@@ -133,9 +133,12 @@ export const movementOps: SimpleEntries<
     gradient: ({ params: { before } }, gy, _, { shape }) => {
       const stops = shape.map((size, dim) => sizeAt(before, dim) + size);
       return [
-        createNode(movementOps, 'slice', { starts: before, stops, steps: shape.map(() => 1) }, [
-          gy,
-        ]),
+        createNode(
+          movementOps.slice,
+          'slice',
+          { starts: before, stops, steps: shape.map(() => 1) },
+          [gy],
+        ),
       ];
     },
   },
@@ -227,11 +230,11 @@ function concatGradient(node: Node<'concat'>, gradient: Node): Node[] {
 }
 
 export function reshape(x: Node, shape: Shape): Node {
-  return sameShape(x.shape, shape) ? x : createNode(movementOps, 'reshape', { shape }, [x]);
+  return sameShape(x.shape, shape) ? x : createNode(movementOps.reshape, 'reshape', { shape }, [x]);
 }
 
 export function permute(x: Node, order: readonly number[]): Node {
-  return createNode(movementOps, 'permute', { order }, [x]);
+  return createNode(movementOps.permute, 'permute', { order }, [x]);
 }
 
 /**
@@ -245,13 +248,13 @@ export function expandTo(x: Node, shape: Shape, like: Node | null = null): Node 
     missing > 0 ? reshape(x, [...Array.from({ length: missing }, () => 1), ...x.shape]) : x;
   return sameShape(aligned.shape, shape)
     ? aligned
-    : createNode(movementOps, 'expand', { shape }, [aligned], undefined, like);
+    : createNode(movementOps.expand, 'expand', { shape }, [aligned], undefined, like);
 }
 
 /** Takes every step-th element of one dim, from start to before stop. */
 export function sliceDim(x: Node, dim: number, start: number, stop: number, step = 1): Node {
   return createNode(
-    movementOps,
+    movementOps.slice,
     'slice',
     {
       starts: x.shape.map((_, d) => (d === dim ? start : 0)),
@@ -264,14 +267,14 @@ export function sliceDim(x: Node, dim: number, start: number, stop: number, step
 
 export function pad(x: Node, before: readonly number[], after: readonly number[], value = 0): Node {
   if (before.every((n) => n === 0) && after.every((n) => n === 0)) return x;
-  return createNode(movementOps, 'pad', { before, after, value }, [x]);
+  return createNode(movementOps.pad, 'pad', { before, after, value }, [x]);
 }
 
 export function concat(inputs: readonly Node[], dim: number): Node {
   const [only] = inputs;
   return inputs.length === 1 && only !== undefined
     ? only
-    : createNode(movementOps, 'concat', { dim }, inputs);
+    : createNode(movementOps.concat, 'concat', { dim }, inputs);
 }
 
 /** Adds a dim of size 1. Shape: [A, B] with dim 1 -> [A, 1, B]. */
@@ -293,7 +296,7 @@ export function expandReduced(x: Node, dims: readonly number[], like: Node): Nod
 }
 
 /** The inverse of a permutation. */
-export function inverseOrder(order: readonly number[]): number[] {
+function inverseOrder(order: readonly number[]): number[] {
   const inverse = Array.from({ length: order.length }, () => 0);
   order.forEach((dim, position) => {
     inverse[dim] = position;
@@ -303,7 +306,7 @@ export function inverseOrder(order: readonly number[]): number[] {
 
 /** Shape: N -> N without dims. */
 export function sum(x: Node, dims: readonly number[]): Node {
-  return dims.length === 0 ? x : createNode(movementOps, 'sum', { dims }, [x]);
+  return dims.length === 0 ? x : createNode(movementOps.sum, 'sum', { dims }, [x]);
 }
 
 /** All dims of x. */

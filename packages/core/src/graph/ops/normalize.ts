@@ -43,7 +43,9 @@ export const normalizeOps: CompositeEntries<
       const shifted = subtractMax(x);
       return sub(shifted, perRow(log(sum(exp(shifted), lastDim(shifted))), shifted));
     },
-    gradient: (_, gy, y) => [createNode(normalizeOps, 'logSoftmaxGrad', none, [y, gy])],
+    gradient: (_, gy, y) => [
+      createNode(normalizeOps.logSoftmaxGrad, 'logSoftmaxGrad', none, [y, gy]),
+    ],
   },
   logSoftmaxGrad: {
     ...rowwise,
@@ -62,8 +64,8 @@ export const normalizeOps: CompositeEntries<
       return add(mul(mul(centered, inverse), weight), bias);
     },
     gradient: ({ params }, gy, _, x, weight) => [
-      createNode(normalizeOps, 'layerNormInputGrad', params, [x, weight, gy]),
-      createNode(normalizeOps, 'layerNormWeightGrad', params, [x, gy]),
+      createNode(normalizeOps.layerNormInputGrad, 'layerNormInputGrad', params, [x, weight, gy]),
+      createNode(normalizeOps.layerNormWeightGrad, 'layerNormWeightGrad', params, [x, gy]),
       sum(gy, leadingDims(gy)),
     ],
   },
@@ -96,8 +98,8 @@ export const normalizeOps: CompositeEntries<
     infer: rows([1], []),
     decompose: ({ eps }, x, weight) => mul(mul(x, inverseRms(x, eps)), weight),
     gradient: ({ params }, gy, _, x, weight) => [
-      createNode(normalizeOps, 'rmsNormInputGrad', params, [x, weight, gy]),
-      createNode(normalizeOps, 'rmsNormWeightGrad', params, [x, gy]),
+      createNode(normalizeOps.rmsNormInputGrad, 'rmsNormInputGrad', params, [x, weight, gy]),
+      createNode(normalizeOps.rmsNormWeightGrad, 'rmsNormWeightGrad', params, [x, gy]),
     ],
   },
   rmsNormInputGrad: {
@@ -167,25 +169,25 @@ function normGrad(normalized: Node, inverse: Node, weighted: Node, subtractMean:
 
 /** Runs over the last dim. Shape: [.., D] -> [.., D]. */
 export function softmax(x: Node): Node {
-  return createNode(normalizeOps, 'softmax', none, [x]);
+  return createNode(normalizeOps.softmax, 'softmax', none, [x]);
 }
 
 /** The gradient of softmax, from its result y. Shape: y [.., D], dy [.., D] -> [.., D]. */
 export function softmaxGrad(y: Node, dy: Node): Node {
-  return createNode(normalizeOps, 'softmaxGrad', none, [y, dy]);
+  return createNode(normalizeOps.softmaxGrad, 'softmaxGrad', none, [y, dy]);
 }
 
 /** Runs over the last dim. Shape: [.., D] -> [.., D]. */
 export function logSoftmax(x: Node): Node {
-  return createNode(normalizeOps, 'logSoftmax', none, [x]);
+  return createNode(normalizeOps.logSoftmax, 'logSoftmax', none, [x]);
 }
 
 /** Takes the biased variance of the last dim (Ba et al. 2016). Shape: x [.., D], weight [D], bias [D] -> [.., D]. */
 export function layerNorm(x: Node, weight: Node, bias: Node, eps: number): Node {
-  return createNode(normalizeOps, 'layerNorm', { eps }, [x, weight, bias]);
+  return createNode(normalizeOps.layerNorm, 'layerNorm', { eps }, [x, weight, bias]);
 }
 
 /** Runs over the last dim (Zhang and Sennrich 2019). Shape: x [.., D], weight [D] -> [.., D]. */
 export function rmsNorm(x: Node, weight: Node, eps: number): Node {
-  return createNode(normalizeOps, 'rmsNorm', { eps }, [x, weight]);
+  return createNode(normalizeOps.rmsNorm, 'rmsNorm', { eps }, [x, weight]);
 }

@@ -47,7 +47,7 @@ export function createNodeOf<K extends Op>(
   inputs: readonly Node[],
   axisTypes?: AxisTypes | null,
 ): Node {
-  return createNode(ops, op, params, inputs, axisTypes);
+  return createNode(ops[op], op, params, inputs, axisTypes);
 }
 
 /** Builds a composite from others, with `inputs` in the place of a node's own inputs. */

@@ -65,7 +65,7 @@ function noElement(op: string, inputs: readonly ValueType[], where: string): Sha
 
 /** Shape: N -> N without dims. */
 export function max(x: Node, dims: readonly number[]): Node {
-  return dims.length === 0 ? x : createNode(reduceOps, 'max', { dims }, [x]);
+  return dims.length === 0 ? x : createNode(reduceOps.max, 'max', { dims }, [x]);
 }
 
 /** Shape: N -> N without dims. */
@@ -104,17 +104,17 @@ export function keepDims(reduced: Node, original: Shape, dims: readonly number[]
 }
 
 export function argMax(x: Node, dim: number): Node {
-  return createNode(reduceOps, 'argMax', { dim }, [x]);
+  return createNode(reduceOps.argMax, 'argMax', { dim }, [x]);
 }
 
 /** Shape: N -> i32 N. */
 export function argSort(x: Node, dim: number, descending = false): Node {
-  return createNode(reduceOps, 'argSort', { dim, descending }, [x]);
+  return createNode(reduceOps.argSort, 'argSort', { dim, descending }, [x]);
 }
 
 /** The running sum along `dim`. It starts from the end if `reverse` is true. */
 export function cumsum(x: Node, dim: number, reverse = false): Node {
-  return createNode(reduceOps, 'cumsum', { dim, reverse }, [x]);
+  return createNode(reduceOps.cumsum, 'cumsum', { dim, reverse }, [x]);
 }
 
 /** Applies `build`, which works over the last dim, along another dim. Shape: N -> N. */

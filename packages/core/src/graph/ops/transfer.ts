@@ -19,15 +19,17 @@ export const transferOps: SimpleEntries<TransferOp> = {
 
 /** Moves the value to a page. Only pageIn reads the result. */
 export function pageOut(x: Node, params: TransferParams['pageOut']): Node {
-  return createNode(transferOps, 'pageOut', params, [x]);
+  return createNode(transferOps.pageOut, 'pageOut', params, [x]);
 }
 
 /** The contents that a source has for x when the run comes to this node. */
 export function refresh(x: Node, params: TransferParams['refresh']): Node {
-  return createNode(transferOps, 'refresh', params, [x]);
+  return createNode(transferOps.refresh, 'refresh', params, [x]);
 }
 
 /** The node to read if x may be paged out. A pageOut that is realized needs no pageIn, because a run loads its page. */
 export function pageIn(x: Node): Node {
-  return isOp(x, 'pageOut') && x.value === null ? createNode(transferOps, 'pageIn', none, [x]) : x;
+  return isOp(x, 'pageOut') && x.value === null
+    ? createNode(transferOps.pageIn, 'pageIn', none, [x])
+    : x;
 }

@@ -1,9 +1,21 @@
 import type { CompositeOp, Shape } from '@shardwise/core/spec';
-import { NdArray, at } from '../../../interpreter/nd-array.ts';
-import { definitions } from '../../../interpreter/definitions.ts';
+import { type NdArray, at } from '../../../interpreter/nd-array.ts';
 import { attentionCases } from './attention.ts';
 import { groupedCases } from './grouped.ts';
 import { f32, uniform } from '../host-value.ts';
+import {
+  EPS,
+  sigmoid,
+  normalCdf,
+  tanhCdf,
+  softmax,
+  logSoftmax,
+  standardize,
+  normalizeRms,
+  mean,
+  dot,
+  type Row,
+} from './formulas.ts';
 import { label } from '../op-case.ts';
 import type { OpCase } from '../op-case.ts';
 import { indices, type OpExample, varied } from '../op-example.ts';
@@ -14,10 +26,7 @@ const TOLERANCE = { rtol: 1e-5, atol: 2e-6 };
 const ELEMENTWISE_SHAPES: readonly Shape[] = [[], [1], [0], [7], [3, 1, 5], [2, 515]];
 /** Rows with one element, with odd and long lengths, and a tensor without rows. */
 const ROW_SHAPES: readonly Shape[] = [[7], [4, 1], [3, 8], [2, 5, 33], [0, 4], [3, 257]];
-const EPS = 1e-5;
 const inf = Infinity;
-
-type Row = readonly number[];
 
 const matrix = varied([2, 3]);
 const wide = varied([2, 3], [-3, 3]);
@@ -36,7 +45,11 @@ const [queries, keys, attended, owed] = [
 /** Numbers that these ops can also compute from the other inputs. */
 const perQuery = { ...varied([1, 2, 2]), given: [0, 0, 0, 0] };
 const operands = [queries, keys, attended, owed, perQuery, perQuery];
-const ofGradient = [{ params: { ...attending, causal: true }, inputs: operands }] as const;
+const ranges = indices([1, 2, 2], [0, 2, 0, 3]);
+const ofGradient = [
+  { params: { ...attending, causal: true }, inputs: operands },
+  { params: { ...attending, hasKeyRanges: true }, inputs: [...operands, ranges] },
+] as const;
 
 /** What the contract knows about a composite. */
 export interface CompositeContract<K extends CompositeOp> {
@@ -243,65 +256,27 @@ export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } =
       { params: attending, inputs: [queries, keys, attended] },
       { params: { ...attending, causal: true }, inputs: [queries, keys, attended] },
       { params: attending, inputs: [queries, keys, attended, varied([1, 2, 1, 3])] },
+      {
+        params: { ...attending, hasKeyRanges: true },
+        inputs: [queries, keys, attended, ranges],
+      },
     ],
     cases: attentionCases.attention,
   },
   attentionLogSumExp: {
-    examples: [{ params: attending, inputs: [queries, keys] }],
+    examples: [
+      { params: attending, inputs: [queries, keys] },
+      {
+        params: { ...attending, causal: true, hasKeyRanges: true },
+        inputs: [queries, keys, ranges],
+      },
+    ],
     cases: attentionCases.attentionLogSumExp,
   },
   attentionQueryGrad: { examples: ofGradient, cases: attentionCases.attentionQueryGrad },
   attentionKeyGrad: { examples: ofGradient, cases: attentionCases.attentionKeyGrad },
   attentionValueGrad: { examples: ofGradient, cases: attentionCases.attentionValueGrad },
 };
-
-function sigmoid(x: number): number {
-  return 1 / (1 + Math.exp(-x));
-}
-
-function normalCdf(x: number): number {
-  const erf = new NdArray({ shape: [1], dtype: 'f64' });
-  definitions.erf({}, erf, new NdArray(erf, Float64Array.of(x * Math.SQRT1_2)));
-  return 0.5 * (1 + at(erf.values, 0));
-}
-
-/**
- * The tanh approximation of the normal distribution function. Source: Hendrycks and Gimpel 2016,
- * https://arxiv.org/abs/1606.08415.
- */
-function tanhCdf(x: number): number {
-  return 0.5 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
-}
-
-function softmax(x: Row): Row {
-  return logSoftmax(x).map(Math.exp);
-}
-
-function logSoftmax(x: Row): Row {
-  const highest = Math.max(...x);
-  const total = Math.log(x.reduce((sum, xi) => sum + Math.exp(xi - highest), 0));
-  return x.map((xi) => xi - highest - total);
-}
-
-function standardize(x: Row): { normalized: Row; inverse: number } {
-  const average = mean(x);
-  const centered = x.map((xi) => xi - average);
-  const inverse = 1 / Math.sqrt(dot(centered, centered) / x.length + EPS);
-  return { normalized: centered.map((c) => c * inverse), inverse };
-}
-
-function normalizeRms(x: Row): { normalized: Row; inverse: number } {
-  const inverse = 1 / Math.sqrt(dot(x, x) / x.length + EPS);
-  return { normalized: x.map((xi) => xi * inverse), inverse };
-}
-
-function mean(x: Row): number {
-  return x.reduce((sum, xi) => sum + xi, 0) / x.length;
-}
-
-function dot(a: Row, b: Row): number {
-  return a.reduce((sum, ai, i) => sum + ai * at(b, i), 0);
-}
 
 function titleOf({ op, params }: Operation, shape: Shape): string {
   const variant = op === 'gelu' || op === 'geluGrad' ? `${params.approximate}, ` : '';
