@@ -108,8 +108,10 @@ test('After an update of the weights, texts are those of the new weights.', asyn
   };
   const before = await answer(engine, request);
   for (const parameter of model.parameters()) {
-    const values = Array.from(await parameter.data(), (value) => Number(value) * 1.1);
-    parameter.assign(fromData(Float32Array.from(values), parameter.shape, 'f32'));
+    const values = await parameter.data();
+    const scaled =
+      values instanceof Float32Array ? values.map((value) => value * 1.1) : expect.fail();
+    parameter.assign(fromData(scaled.slice(), parameter.shape, 'f32'));
   }
   const after = await answer(engine, request);
   expect(after.logProbabilities).not.toEqual(before.logProbabilities);
