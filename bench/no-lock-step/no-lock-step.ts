@@ -11,11 +11,14 @@ import type { Contestant, Job, Outcome } from './messages.ts';
 const RANKS = 8;
 const SEEDS = [1, 2];
 const LINK = { bitsPerSecond: 100e6, latencySeconds: 0.05 };
-/** What a step of the large model computes on one core: 6 operations for each parameter and token, at 50 GFLOP/s. */
+/** A step of the large model on a slow core: 6 operations for each parameter and token, at 13 GFLOP/s. */
 const STEP_SECONDS = 0.05;
 const TEXT_BYTES = 4 << 20;
 
-/** The large model has 0.8 million parameters. The small one is for a look at the curves. */
+/**
+ * The large model has 0.8 million parameters. The small one is for a look at the curves: latency is most of its time, so
+ * its ratio of times says little.
+ */
 const sizes = {
   small: { vocabularySize: 256, contextLength: 32, layers: 1, heads: 2, channels: 64 },
   large: { vocabularySize: 256, contextLength: 64, layers: 4, heads: 4, channels: 128 },
