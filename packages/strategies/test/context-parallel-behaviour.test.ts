@@ -1,5 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { contextParallel, ddp } from '@shardwise/strategies';
+import { contextParallel, fsdp } from '@shardwise/strategies';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { runRanks } from '../../../test/support/run-ranks.ts';
@@ -69,6 +69,6 @@ describe('contextParallel', () => {
     const axes = [{ name: 'cp', size: 3 }];
     const plan = (): unknown => contextParallel({ method: 'usp' }).plan({ parameters: [] }, axes);
     expect(plan).toThrow(/3 ranks, which is not a multiple/);
-    expect(() => ddp({ axis: 'cp', replicas: 'cp' })).toThrow(/one axis/);
+    expect(() => fsdp({ axis: 'cp', replicas: 'cp' })).toThrow(/one axis/);
   });
 });

@@ -18,7 +18,7 @@ import {
   type MixedPrecision,
   plannedPrecision,
 } from '../mixed-precision/mixed-precision.ts';
-import { type BatchAxes, batchAxesOf, requireAxis, sameAxes } from '../plan/axes.ts';
+import { type BatchAxes, batchAxesOf, requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 
 /** Options of `ddp`. */
@@ -88,7 +88,6 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
   checkOptions('ddp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
   const { axis = 'dp', replicas, bucketBytes: limit = BUCKET_BYTES } = options;
-  if (axis === replicas) throw sameAxes('ddp', axis);
   const over: BatchAxes = replicas === undefined ? { axis } : { axis, replicas };
   const { staticGraph = false, findUnusedParameters = false } = options;
   const hook = hookOf(options);

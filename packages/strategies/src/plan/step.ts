@@ -187,7 +187,7 @@ export function dividesOnlyBatch(step: PlanStep): boolean {
 /** Returns the axes whose ranks each compute a part of layers, in the order of the plan. */
 export function layerAxesOf(plan: Pick<Plan, 'steps'>): readonly string[] {
   return axisUsesOf(plan)
-    .filter(({ divides }) => divides === 'layers' || divides === 'layers and batch')
+    .filter(({ divides }) => divides.startsWith('layers'))
     .map(({ axis }) => axis);
 }
 

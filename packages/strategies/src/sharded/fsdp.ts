@@ -7,7 +7,7 @@ import {
   type Strategy,
 } from '@shardwise/core/extend';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
-import { sameAxes } from '../plan/axes.ts';
+import { sameAxes } from './same-axes.ts';
 import { shardingPlan } from './sharding-plan.ts';
 import {
   requireWholeHosts,

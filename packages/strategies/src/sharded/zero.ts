@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/extend';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
-import { sameAxes } from '../plan/axes.ts';
+import { sameAxes } from './same-axes.ts';
 import { type ShardingOptions, shardingPlan } from './sharding-plan.ts';
 import {
   requireWholeHosts,
