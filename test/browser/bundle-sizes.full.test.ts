@@ -131,7 +131,7 @@ it('a page that starts ranks loads little, and a rank what it uses', async () =>
   ];
   expect(loadedKilobytes(page, report)).toBeLessThan(12);
   expect(loadedKilobytes(one, alone)).toBeLessThan(125.1);
-  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(162.3);
+  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(162.2);
   expect(loadedKilobytes(ddp, sending)).toBeLessThan(166.8);
 });
 
