@@ -100,6 +100,7 @@ const onDemand = {
   src: "WebGPU's kernels",
   'reduce-elements': 'reductions that have factors',
   'rows-of': 'messages of rows',
+  'concats-in-place': 'concatenations of values of several steps',
   pieces: 'long programs',
   'plan-difference': 'warnings of plans that serve one run each',
   'relate-sizes': 'plans for sizes that vary',

@@ -3,7 +3,12 @@ import { takeConcats } from '../src/realize/segments/concats-in-place.ts';
 import { mapMemory, type Place } from '../src/realize/segments/memory-map.ts';
 import { segment } from '../src/realize/segments/segment.ts';
 import { Sources } from '../src/realize/segments/sources.ts';
-import type { Value, ValueGraph } from '../src/realize/values/values.ts';
+import {
+  byteLengthOf,
+  isCompute,
+  type Value,
+  type ValueGraph,
+} from '../src/realize/values/values.ts';
 
 const ROWS = 64;
 const BYTES = ROWS * 4 * 4;
@@ -50,7 +55,13 @@ function planned({ values, roots = [], updates = [], varies = [] }: Given) {
     rowCounts: [],
   };
   const sources = new Sources(graph);
-  const options = { alignment: 64, sources, varies: (id: number) => varies.includes(id) };
+  const options = {
+    alignment: 64,
+    sources,
+    varies: (id: number) => varies.includes(id),
+    isCompute,
+    byteLengthOf,
+  };
   const { draft, concats } = takeConcats(graph, segment(graph, sources), options);
   const memory = mapMemory(graph, draft, { ...options, concats, arriving: new Map() });
   return { ...memory, draft };

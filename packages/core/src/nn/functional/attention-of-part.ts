@@ -34,7 +34,7 @@ export function attentionOfPart(part: PartOfKeys): AttentionOfPart {
   return {
     y: new Tensor(attention(params, [q, k, v, ...limits])),
     logSumExp: new Tensor(
-      createNode(attentionOps, 'attentionLogSumExp', params, [q, k, ...limits]),
+      createNode(attentionOps.attentionLogSumExp, 'attentionLogSumExp', params, [q, k, ...limits]),
     ),
   };
 }
@@ -51,9 +51,13 @@ export function attentionGradientsOfPart(
   const [q, k, v, ...limits] = operandsOf(part);
   const inputs = [q, k, v, cast(dy.node, q.dtype), logSumExp.node, delta.node, ...limits];
   return {
-    dq: new Tensor(createNode(attentionOps, 'attentionQueryGrad', params, inputs)),
-    dk: new Tensor(createNode(attentionOps, 'attentionKeyGrad', params, inputs)),
-    dv: new Tensor(createNode(attentionOps, 'attentionValueGrad', params, inputs)),
+    dq: new Tensor(
+      createNode(attentionOps.attentionQueryGrad, 'attentionQueryGrad', params, inputs),
+    ),
+    dk: new Tensor(createNode(attentionOps.attentionKeyGrad, 'attentionKeyGrad', params, inputs)),
+    dv: new Tensor(
+      createNode(attentionOps.attentionValueGrad, 'attentionValueGrad', params, inputs),
+    ),
   };
 }
 

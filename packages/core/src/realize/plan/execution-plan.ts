@@ -3,7 +3,7 @@ import type { Node } from '../../graph/node.ts';
 import { ops } from '../../graph/ops/ops.ts';
 import type { Subgraph } from '../collect/collect.ts';
 import { type ComputeLimits, expand } from '../values/expand.ts';
-import { takeConcats } from '../segments/concats-in-place.ts';
+import type { ConcatOptions, takeConcats } from '../segments/concats-in-place.ts';
 import { mapMemory, type MemoryMap } from '../segments/memory-map.ts';
 import { failedValues } from './failed-values.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
@@ -14,6 +14,7 @@ import { NotSizedError } from './not-sized-error.ts';
 import type { NumberedAt, SizedGraph } from './sized-graph.ts';
 import { Sources } from '../segments/sources.ts';
 import {
+  byteLengthOf,
   isCollective,
   isCompute,
   numberValues,
@@ -71,7 +72,8 @@ export async function makePlan(
   const { alignment, bufferBytes } = backend.limits;
   const varies = (value: number): boolean => sized?.varies(value) ?? false;
   const segments = segment(graph, sources, sized?.rowDependence(sources) ?? (() => []));
-  const { draft, concats } = takeConcats(graph, segments, { alignment, sources, varies });
+  const options = { alignment, sources, varies, isCompute, byteLengthOf };
+  const { draft, concats } = await withoutConcats(graph, segments, options);
   const { placed, arriving, late } = placeUpdates(graph, draft, sources);
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
@@ -126,6 +128,17 @@ export async function makePlan(
     leafUses: leafUsesOf(graph, memory, steps),
     shapes: sized?.shapes ?? null,
   };
+}
+
+/** Takes concatenations out of a draft of several steps. The code is loaded only for a program that has some. */
+async function withoutConcats(
+  graph: ValueGraph,
+  draft: readonly DraftStep[],
+  options: ConcatOptions,
+): Promise<ReturnType<typeof takeConcats>> {
+  const isAlone = draft.length < 2 || !graph.values.some(({ op }) => op === 'concat');
+  if (isAlone) return { draft, concats: new Map() };
+  return (await import('../segments/concats-in-place.ts')).takeConcats(graph, draft, options);
 }
 
 type Update = ValueGraph['updates'][number];

@@ -1,6 +1,4 @@
-import { elementCount } from '../../base/shape.ts';
-import { dtypes } from '../../spec/dtype.ts';
-import { isCompute, type Value, type ValueGraph } from '../values/values.ts';
+import type { Value, ValueGraph } from '../values/values.ts';
 import type { DraftStep } from './segment.ts';
 import type { Sources } from './sources.ts';
 
@@ -14,6 +12,9 @@ export interface ConcatOptions {
   /** The alignment of places in bytes. */
   readonly alignment: number;
   readonly sources: Sources;
+  /** The functions of this name in `values.ts`, which are given so that this file, loaded on demand, imports nothing. */
+  readonly isCompute: (value: Value) => boolean;
+  readonly byteLengthOf: (graph: ValueGraph, id: number) => number;
   /** Whether a value may have fewer bytes in a run than in the graph. */
   readonly varies: (value: number) => boolean;
 }
@@ -30,7 +31,7 @@ export interface ConcatOptions {
 export function takeConcats(
   graph: ValueGraph,
   draft: readonly DraftStep[],
-  { alignment, sources, varies }: ConcatOptions,
+  { alignment, sources, varies, isCompute, byteLengthOf }: ConcatOptions,
 ): { readonly draft: readonly DraftStep[]; readonly concats: ConcatsInPlace } {
   const concats = new Map<number, readonly number[]>();
   if (!graph.values.some(isOutermostConcat)) return { draft, concats };
@@ -55,7 +56,8 @@ export function takeConcats(
     const last = Math.max(...steps);
     const passes = steps.some((step) => step !== madeIn[id]);
     const isReadInTime = (firstReads[id] ?? 0) > last;
-    if (!passes || !isReadInTime || !areAligned(graph, inputs, alignment)) continue;
+    const byteLengths = inputs.map((input) => byteLengthOf(graph, input));
+    if (!passes || !isReadInTime || !areAligned(byteLengths, alignment)) continue;
     concats.set(id, inputs);
     madeIn[id] = last;
     for (const [place, input] of inputs.entries()) {
@@ -68,7 +70,9 @@ export function takeConcats(
 
 /** Whether a value is a concatenation whose inputs lie one after another in it. */
 function isOutermostConcat(value: Value): value is Extract<Value, { op: 'concat' }> {
-  return value.op === 'concat' && elementCount(value.shape.slice(0, value.params.dim)) === 1;
+  return (
+    value.op === 'concat' && value.shape.slice(0, value.params.dim).every((size) => size === 1)
+  );
 }
 
 interface Uses {
@@ -103,12 +107,10 @@ function usesOf({ values }: ValueGraph, draft: readonly DraftStep[], sources: So
 }
 
 /** Whether each of these values, which lie one after another, begins at a multiple of the alignment. */
-function areAligned({ values }: ValueGraph, inputs: readonly number[], alignment: number): boolean {
+function areAligned(byteLengths: readonly number[], alignment: number): boolean {
   let byteOffset = 0;
-  return inputs.every((id) => {
-    const value = values[id];
-    if (value === undefined || byteOffset % alignment !== 0) return false;
-    const byteLength = elementCount(value.shape) * dtypes[value.dtype].bytes;
+  return byteLengths.every((byteLength) => {
+    if (byteOffset % alignment !== 0) return false;
     byteOffset += byteLength;
     return byteLength > 0;
   });

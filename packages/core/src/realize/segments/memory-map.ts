@@ -1,11 +1,9 @@
 import { ops } from '../../graph/ops/ops.ts';
-import { elementCount } from '../../base/shape.ts';
-import { dtypes } from '../../spec/dtype.ts';
 import type { ConcatsInPlace } from './concats-in-place.ts';
 import { align, type Living, packScratch, type Space } from './pack-scratch.ts';
 import type { DraftStep } from './segment.ts';
 import type { Sources } from './sources.ts';
-import { isCompute, type ValueGraph } from '../values/values.ts';
+import { byteLengthOf, isCompute, type ValueGraph } from '../values/values.ts';
 
 /** The place of a value's bytes while a plan runs. */
 export type Place =
@@ -51,12 +49,6 @@ interface Block extends Living {
   readonly values: readonly number[];
   readonly offsets: readonly number[];
   readonly kept: boolean;
-}
-
-function byteLengthOf(graph: ValueGraph, id: number): number {
-  const value = graph.values[id];
-  if (value === undefined) throw new RangeError(`no value ${id}`);
-  return elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
 export interface MemoryMapOptions {

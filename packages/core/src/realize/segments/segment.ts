@@ -1,8 +1,6 @@
-import { elementCount } from '../../base/shape.ts';
-import { dtypes } from '../../spec/dtype.ts';
 import { isOneMessage } from '../collect/one-message.ts';
 import type { Sources } from './sources.ts';
-import { isCompute, type Value, type ValueGraph } from '../values/values.ts';
+import { byteLengthOf, isCompute, type Value, type ValueGraph } from '../values/values.ts';
 
 /** A step of a plan before its program is compiled. Numbers are value ids. */
 export type DraftStep =
@@ -229,7 +227,7 @@ class Segmenter {
 
   #hold(id: number): void {
     this.#held.add(id);
-    this.#heldBytes += byteLengthOf(this.#graph.values[id]);
+    this.#heldBytes += byteLengthOf(this.#graph, id);
     if (this.#heldBytes >= UPDATE_BYTES) this.#startHeld();
   }
 
@@ -262,10 +260,6 @@ class Segmenter {
   #inputsOf(group: readonly number[]): readonly number[] {
     return group.flatMap((member) => this.#graph.values[member]?.inputs ?? []);
   }
-}
-
-function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {
-  return value === undefined ? 0 : elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
 /** A value and those after it that travel with it: the all-reduces, or the refreshes, of one bucket. */

@@ -1,7 +1,8 @@
+import { elementCount } from '../../base/shape.ts';
 import { newWalk } from '../../graph/create-node.ts';
 import type { Node } from '../../graph/node.ts';
 import { isCollectiveOp, isTransferOp } from '../../graph/ops/ops.ts';
-import type { DType, Shape } from '../../spec/dtype.ts';
+import { type DType, dtypes, type Shape } from '../../spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../../spec/op.ts';
 import type { Expanded } from './expand.ts';
 import { EqualValues } from './equal-values.ts';
@@ -53,6 +54,12 @@ function isTransfer(value: Value): value is TransferValue {
 
 export function isCompute(value: Value): value is ComputeValue {
   return value.op !== 'input' && !isCollective(value) && !isTransfer(value);
+}
+
+export function byteLengthOf({ values }: ValueGraph, id: number): number {
+  const { [id]: value } = values;
+  if (value === undefined) throw new RangeError(`no value ${id}`);
+  return elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
 /**
