@@ -8,7 +8,7 @@ import { OuterUpdater } from '../src/local-sgd/outer-updater.ts';
 it('a rank goes on with updates while a message is on its way, and waits for it in the outer step', async () => {
   setRank({ device: interpreter() });
   const [own, other] = createLoopbackTransports(2).map((transport) => createGroup(transport));
-  if (own === undefined || other === undefined) return expect.unreachable();
+  if (own === undefined || other === undefined) throw new RangeError('two ranks');
   const parameter = new nn.Parameter(Float32Array.of(1, 3), [2]);
   const fragment = new Fragment([['weight', parameter]]);
   const meeting: Meeting = {

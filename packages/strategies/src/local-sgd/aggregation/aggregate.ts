@@ -16,17 +16,17 @@ export function aggregate(
   vectors: readonly Float32Array[],
   { rule, faulty }: Aggregation,
 ): Float32Array {
-  switch (rule) {
-    case 'mean':
-      return trimmedMean(vectors, 0);
-    case 'trimmedMean':
-      return trimmedMean(vectors, faulty);
-    case 'median':
-      return trimmedMean(vectors, Math.ceil(vectors.length / 2) - 1);
-    case 'krum':
-      return krum(vectors, faulty);
-  }
+  return aggregators[rule](vectors, faulty);
 }
+
+const aggregators: Readonly<
+  Record<AggregationRule, (vectors: readonly Float32Array[], faulty: number) => Float32Array>
+> = {
+  mean: (vectors) => trimmedMean(vectors, 0),
+  trimmedMean,
+  median: (vectors) => trimmedMean(vectors, Math.ceil(vectors.length / 2) - 1),
+  krum,
+};
 
 /**
  * The mean of each coordinate without its `faulty` smallest and largest values (Yin et al. 2018). If only one or two are
