@@ -29,6 +29,7 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/core/spec',
     '@shardwise/core/base',
     '@shardwise/core/node',
+    '@shardwise/collectives',
     '@shardwise/strategies',
   ],
   'create-shardwise': [],

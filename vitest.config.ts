@@ -82,8 +82,9 @@ export default defineConfig(({ mode }) => {
       sequence: { sequencer: LongestFirst },
       pool: 'forks',
       maxWorkers: 2,
-      testTimeout: 60_000,
-      hookTimeout: 60_000,
+      // A busy machine takes many times as long as an idle one.
+      testTimeout: 300_000,
+      hookTimeout: 300_000,
       expect: { poll: { timeout: 30_000 } },
       // Worker threads and forks inherit execArgv, spawned processes inherit NODE_OPTIONS.
       execArgv: [CONDITION, RESOLVER],

@@ -16,6 +16,7 @@ import type { ModelSpec, Plan, Strategy } from './spec/strategy.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 // The ambient state of a rank, which code reads without being given it. A rank is a thread, so it has its own modules.
+// Tests may run several ranks in one thread: what they replace is `rankState`, so no module keeps a part of it.
 // Nearly every file imports this one. The files whose types it imports must therefore not import it.
 
 /** The settings that hold while a body runs. */
@@ -159,47 +160,61 @@ export interface RankState {
   deviceIdleFrom: number;
 }
 
-export const rankState: RankState = {
-  session: null,
-  streams: null,
-  communicators: new WeakMap(),
-  nextNodeId: 1,
-  nextWalk: 1,
-  era: 0,
-  axisClaims: new WeakMap(),
-  tracesCallSites: true,
-  unweighedBytes: 0,
-  pending: new Map(),
-  runsQueued: 0,
-  deepestPending: 0,
-  unissued: new Map(),
-  hasCollectives: false,
-  keptAverages: new WeakSet(),
-  reductionsIfUsed: new Set(),
-  stepSettings: new Map(),
-  released: new Map(),
-  smallValues: new Set(),
-  afterBackward: [],
-  enteredRegions: new Set(),
-  varyingSizes: new Map(),
-  counters: {
-    computeMs: 0,
-    communicationMs: 0,
-    graphMs: 0,
-    compileMs: 0,
-    plansMade: 0,
-    sizedPlansMade: 0,
-    plansDropped: 0,
-    plansRun: 0,
-    programsCompiled: 0,
-    programsDisposed: 0,
-    collectives: 0,
-    collectiveBytes: 0,
-  },
-  timelineListeners: new Set(),
-  observer: null,
-  deviceIdleFrom: 0,
-};
+/** Returns the state of a rank that has done nothing yet. */
+export function newRankState(): RankState {
+  return {
+    session: null,
+    streams: null,
+    communicators: new WeakMap(),
+    nextNodeId: 1,
+    nextWalk: 1,
+    era: 0,
+    axisClaims: new WeakMap(),
+    tracesCallSites: true,
+    unweighedBytes: 0,
+    pending: new Map(),
+    runsQueued: 0,
+    deepestPending: 0,
+    unissued: new Map(),
+    hasCollectives: false,
+    keptAverages: new WeakSet(),
+    reductionsIfUsed: new Set(),
+    stepSettings: new Map(),
+    released: new Map(),
+    smallValues: new Set(),
+    afterBackward: [],
+    enteredRegions: new Set(),
+    varyingSizes: new Map(),
+    counters: {
+      computeMs: 0,
+      communicationMs: 0,
+      graphMs: 0,
+      compileMs: 0,
+      plansMade: 0,
+      sizedPlansMade: 0,
+      plansDropped: 0,
+      plansRun: 0,
+      programsCompiled: 0,
+      programsDisposed: 0,
+      collectives: 0,
+      collectiveBytes: 0,
+    },
+    timelineListeners: new Set(),
+    observer: null,
+    deviceIdleFrom: 0,
+  };
+}
+
+/** The state of the current rank. */
+export let rankState: RankState = newRankState();
+
+/**
+ * Makes another object the state of the current rank. The settings that hold while a body runs are not part of it,
+ * because another rank cannot run before the body has returned.
+ */
+export function replaceRankState(state: RankState): void {
+  rankState = state;
+}
 
 /**
  * Runs a body whose scope ends when it returns. Throws ConfigError if it returns a promise: the code after its

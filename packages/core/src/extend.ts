@@ -139,7 +139,13 @@ export { dropWork, takingWork } from './realize/pending/pending.ts';
 export { ReversibleUpdate } from './realize/pending/reversible-update.ts';
 export { traceProgram, type TracedProgram } from './realize/values/traced-program.ts';
 export type { PendingWork } from './realize/pending/pending-work.ts';
-export { rankState, synchronously } from './ambient.ts';
+export {
+  newRankState,
+  type RankState,
+  rankState,
+  replaceRankState,
+  synchronously,
+} from './ambient.ts';
 export {
   dropReduction,
   keepAverage,

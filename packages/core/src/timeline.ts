@@ -1,11 +1,9 @@
 import { rankState } from './ambient.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
-const { counters, timelineListeners: listeners } = rankState;
-
 /** A snapshot of counters. Subtract two snapshots to see what happened between them. */
 export function statistics(): Statistics {
-  return { ...counters };
+  return { ...rankState.counters };
 }
 
 /** The sizes that vary in the plans of this rank. Other sizes follow from them. */
@@ -14,13 +12,14 @@ export function varyingSizes(): readonly VaryingSize[] {
 }
 
 export function count(counter: keyof Statistics, amount: number): void {
-  counters[counter] += amount;
+  rankState.counters[counter] += amount;
 }
 
 /** Calls `listener` for each event until the returned function is called. */
 export function subscribe(listener: (event: TimelineEvent) => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
+  const { timelineListeners } = rankState;
+  timelineListeners.add(listener);
+  return () => timelineListeners.delete(listener);
 }
 
 /** Records work that began at `start` (a performance.now() time) and ends now. Returns its milliseconds. */
@@ -59,7 +58,8 @@ function tell(
   durationMs: number,
   detail: string | undefined,
 ): void {
-  if (listeners.size > 0) {
+  const { timelineListeners } = rankState;
+  if (timelineListeners.size > 0) {
     const event: TimelineEvent = {
       name,
       category,
@@ -67,6 +67,6 @@ function tell(
       durationMs,
       ...(detail === undefined ? {} : { detail }),
     };
-    for (const listener of listeners) listener(event);
+    for (const listener of timelineListeners) listener(event);
   }
 }

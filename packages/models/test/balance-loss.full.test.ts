@@ -1,20 +1,51 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
+import { createMesh } from '@shardwise/collectives';
+import { optim, setRank, type Strategy } from '@shardwise/core';
+import { fsdp, parallelize, pipeline, tensorParallel } from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { decoderCases, expectClose } from './decoder-cases.ts';
-import { lossesSchema, strategies } from './ranks/balance-loss.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { build, decoderCases, expectClose, LENGTH, ROWS } from './decoder-cases.ts';
+import { tokens } from './golden/formulas.ts';
+
+/** Strategies of which each rank computes with the whole batch, and FSDP, whose ranks all get the same one here. */
+const strategies = {
+  'tensor parallelism': ['tp', () => tensorParallel()],
+  'a pipeline': ['pp', () => pipeline({ microbatches: 1 })],
+  FSDP: ['dp', () => fsdp()],
+} as const satisfies Record<string, readonly [axis: string, make: () => Strategy]>;
+
+type Losses = Record<string, number[]>;
+
+/** Trains the Mixtral with a balance loss for the steps of the golden file. */
+async function trainEach({ size, group, device }: RankInThread): Promise<Losses> {
+  const golden = decoderCases.find(({ name }) => name === 'Mixtral with a balance loss');
+  if (golden === undefined) throw new RangeError('no such case');
+  const found: Record<string, number[]> = {};
+  for (const [name, [axis, make]] of Object.entries(strategies)) {
+    setRank({ device, mesh: await createMesh(group, [{ name: axis, size: size }]) });
+    const inner = await build(golden);
+    const model = await parallelize(inner, make());
+    const optimizer = new optim.AdamW(inner.parameters(), { lr: 1e-2, weightDecay: 0.01 });
+    const losses: number[] = [];
+    for (const [step] of golden.losses.entries()) {
+      const batch = tokens(`step ${step}`, [ROWS, LENGTH]);
+      const loss = model.forward(batch, { labels: batch });
+      optimizer.zeroGrad();
+      loss.backward();
+      await optimizer.step();
+      losses.push(await loss.item());
+    }
+    found[name] = losses;
+  }
+  return found;
+}
 
 const RANKS = 2;
-const timeoutMs = 120_000;
-let ranks: readonly z.infer<typeof lossesSchema>[] = [];
+let ranks: readonly Losses[] = [];
 
 beforeAll(async () => {
-  const world = createThreadsWorld({ size: RANKS });
-  const url = new URL('./ranks/balance-loss.ts', import.meta.url);
-  const found = await spawnRanks(RANKS, url, { world, data: null, timeoutMs });
-  ranks = z.array(lossesSchema).length(RANKS).parse(found);
-}, timeoutMs);
+  ranks = await onRanks(RANKS, trainEach, onCpu);
+});
 
 describe("The balance loss of Mixtral's layers is that of transformers:", () => {
   const golden = decoderCases.find(({ name }) => name === 'Mixtral with a balance loss');

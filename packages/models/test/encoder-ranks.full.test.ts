@@ -1,35 +1,204 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { assertAllclose } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
-import { describe, expect, test } from 'vitest';
-import { z } from 'zod';
+import { fromData, manualSeed, nn, optim, type Strategy, type Tensor } from '@shardwise/core';
 import {
-  models,
-  strategyNames,
-  type StrategyName,
-  type Training,
-  trainings,
-} from './ranks/train-encoder.ts';
+  BertForMaskedLM,
+  BertForSequenceClassification,
+  type EncoderCall,
+  type PretrainedModel,
+  ResNetForImageClassification,
+  RobertaForTokenClassification,
+  ViTForImageClassification,
+} from '@shardwise/models';
+import { ddp, fsdp, parallelize, pipeline, tensorParallel, zero } from '@shardwise/strategies';
+import { assertAllclose } from '@shardwise/testing';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { uniform } from './golden/formulas.ts';
 
-const timeoutMs = 120_000;
+// Letters: B batch, T tokens.
 
-async function ranksOf(
-  size: number,
-  strategy: StrategyName | 'one rank',
-): Promise<readonly Readonly<Record<string, Training>>[]> {
-  const found = await spawnRanks(size, new URL('ranks/train-encoder.ts', import.meta.url), {
-    world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
-    data: strategy,
-    timeoutMs,
-  });
-  return z.array(trainings).length(size).parse(found);
+const [steps, rows, length] = [3, 8, 6];
+const text = {
+  vocabSize: 24,
+  hiddenSize: 16,
+  numHiddenLayers: 2,
+  numAttentionHeads: 4,
+  intermediateSize: 24,
+  maxPositionEmbeddings: 8,
+  hiddenDropoutProb: 0,
+  attentionProbsDropoutProb: 0,
+} as const;
+
+interface EncoderCase {
+  readonly build: () => PretrainedModel;
+  /** The inputs of a step: all rows of its batch. */
+  readonly batch: (step: number) => readonly [inputs: Tensor, call: EncoderCall];
+  /** Default: 2. Batch norms normalise each microbatch by itself. */
+  readonly microbatches?: number;
+  /** Whether the model has no styles of tensor parallelism. */
+  readonly isWhole?: boolean;
 }
 
-describe('an encoder on two ranks', { timeout: 2 * timeoutMs }, () => {
-  const alone = ranksOf(1, 'one rank');
+function integers(name: string, below: number, shape: readonly number[]): Int32Array {
+  const count = shape.reduce((product, size) => product * size, 1);
+  return Int32Array.from(uniform(name, count), (value) => Math.floor((value + 0.5) * below));
+}
+
+/** Rows of text of which each third ends with padding. Labels count two tokens of each row. */
+function textOf(step: number, labels: (ids: Int32Array) => Tensor): readonly [Tensor, EncoderCall] {
+  const isPadding = (i: number): boolean => Math.floor(i / length) % 3 === 2 && i % length > 3;
+  const ids = integers(`step ${step}`, text.vocabSize - 4, [rows, length]).map((id, i) =>
+    isPadding(i) ? 1 : id + 4,
+  );
+  const mask = ids.map((_, i) => (isPadding(i) ? 0 : 1));
+  const attentionMask = fromData(mask, [rows, length], 'i32');
+  return [fromData(ids.slice(), [rows, length], 'i32'), { attentionMask, labels: labels(ids) }];
+}
+
+const ofTokens = (classes: number) => (ids: Int32Array) =>
+  fromData(
+    ids.map((id, i) => ([1, 3].includes(i % length) ? id % classes : -100)),
+    [rows, length],
+    'i32',
+  );
+const ofRows = (step: number): Tensor =>
+  fromData(integers(`rows ${step}`, 3, [rows]), [rows], 'i32');
+const imagesOf = (size: number, step: number): Tensor =>
+  fromData(uniform(`pixels ${step}`, rows * 3 * size * size), [rows, 3, size, size], 'f32');
+
+const models: Readonly<Record<string, EncoderCase>> = {
+  'BERT as a masked language model': {
+    build: () => new BertForMaskedLM(text),
+    batch: (step) => textOf(step, ofTokens(text.vocabSize)),
+  },
+  'BERT for rows': {
+    build: () => new BertForSequenceClassification({ ...text, numLabels: 3 }),
+    batch: (step) => textOf(step, () => ofRows(step)),
+  },
+  'RoBERTa for tokens': {
+    build: () => new RobertaForTokenClassification({ ...text, numLabels: 3 }),
+    batch: (step) => textOf(step, ofTokens(3)),
+  },
+  'ViT for images': {
+    build: () =>
+      new ViTForImageClassification({
+        hiddenSize: 16,
+        numHiddenLayers: 2,
+        numAttentionHeads: 4,
+        intermediateSize: 24,
+        imageSize: 8,
+        patchSize: 4,
+        numLabels: 3,
+      }),
+    batch: (step) => [imagesOf(8, step), { labels: ofRows(step) }],
+  },
+  'ResNet for images': {
+    build: () =>
+      new ResNetForImageClassification({ embeddingSize: 4, hiddenSizes: [8, 16], depths: [1, 1] }),
+    batch: (step) => [imagesOf(16, step), { labels: ofRows(step).remainder(2) }],
+    microbatches: 1,
+    isWhole: true,
+  },
+};
+
+/** The strategies, each with the mesh axis over which it works. Only the ranks of `dp` divide the batch. */
+const strategies = {
+  DDP: { axis: 'dp', of: () => ddp() },
+  'ZeRO-3': { axis: 'dp', of: () => zero({ stage: 3 }) },
+  FSDP: { axis: 'dp', of: () => fsdp() },
+  'tensor parallelism': { axis: 'tp', of: () => tensorParallel() },
+  'a pipeline': {
+    axis: 'pp',
+    of: ({ microbatches = 2 }) => pipeline({ microbatches }),
+  },
+} as const satisfies Record<string, { axis: string; of: (model: EncoderCase) => Strategy }>;
+
+type StrategyName = keyof typeof strategies;
+const strategyNames: readonly StrategyName[] = [
+  'DDP',
+  'ZeRO-3',
+  'FSDP',
+  'tensor parallelism',
+  'a pipeline',
+];
+
+interface Training {
+  losses: number[];
+  /** The state at the end, whole. */
+  state: Record<string, number[]>;
+}
+type Trainings = Record<string, Training>;
+
+/** Trains each model that has a plan for the strategy. The losses of ranks that divide the batch are their own. */
+async function trainEach(
+  { rank, size }: RankInThread,
+  name: StrategyName | 'one rank',
+): Promise<Trainings> {
+  const { axis, of } = planOf(name);
+  const share = axis === 'dp' ? rows / size : rows;
+  const first = axis === 'dp' ? rank * share : 0;
+  const found: Record<string, Training> = {};
+  for (const [title, model] of Object.entries(models)) {
+    if (name === 'tensor parallelism' && model.isWhole === true) continue;
+    found[title] = await train(model, of?.(model) ?? null, axis, (x) =>
+      x.slice(0, first, first + share),
+    );
+  }
+  return found;
+}
+
+async function train(
+  { build, batch }: EncoderCase,
+  strategy: Strategy | null,
+  axis: string,
+  own: (x: Tensor) => Tensor,
+): Promise<Training> {
+  manualSeed(3);
+  // Ranks that divide the batch normalise it together.
+  const model = axis === 'dp' ? nn.convertSyncBatchNorm(build()) : build();
+  const parallel = strategy === null ? model : await parallelize(model, strategy);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
+  const losses: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    const [inputs, call] = batch(step);
+    const part = Object.fromEntries(
+      Object.entries(call).map(([key, tensor]: [string, Tensor]) => [key, own(tensor)]),
+    );
+    const loss = parallel.forward(own(inputs), part);
+    optimizer.zeroGrad();
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  const state = Object.entries(await model.stateDict()).filter(([, { dtype }]) => dtype === 'f32');
+  const numbers = state.map(([key, { bytes }]): [string, number[]] => [
+    key,
+    [...new Float32Array(bytes.slice().buffer)],
+  ]);
+  return { losses, state: Object.fromEntries(numbers) };
+}
+
+function planOf(name: StrategyName | 'one rank') {
+  return name === 'one rank' ? { axis: 'dp', of: null } : strategies[name];
+}
+
+function ranksOf(
+  size: number,
+  name: StrategyName | 'one rank',
+): Promise<readonly Readonly<Record<string, Training>>[]> {
+  const axes = [{ name: planOf(name).axis, size }];
+  return onRanks(size, (place) => trainEach(place, name), { axes, ...onCpu });
+}
+
+describe('an encoder on two ranks', () => {
+  let alone: readonly Readonly<Record<string, Training>>[] = [];
+
+  beforeAll(async () => {
+    alone = await ranksOf(1, 'one rank');
+  });
 
   test.each(strategyNames)('trains under %s as on one rank', async (strategy) => {
-    const [expected = {}] = await alone;
+    const [expected = {}] = alone;
     const ranks = await ranksOf(2, strategy);
     const isDivided = ['DDP', 'ZeRO-3', 'FSDP'].includes(strategy);
     for (const [title, { losses, state }] of Object.entries(expected)) {

@@ -2,27 +2,25 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
 import { manualSeed, noGrad, setRank } from '@shardwise/core';
 import { Generator } from '@shardwise/core/extend';
 import { diskFolder } from '@shardwise/core/node';
 import { addLora, GPT2LMHeadModel, type PretrainedModel, quantizeModel } from '@shardwise/models';
 import { fromPretrained, savePretrained } from '@shardwise/models/node';
-import { spawnRanks } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
+import { onCpu } from '../../../test/support/on-cpu.ts';
 import {
   adapterOf,
   adapters,
   blocks,
   blocksIn,
   ids,
-  loaded,
+  loadEach,
   type LoadTask,
 } from './ranks/lora-loading.ts';
 import { counting, models, partBytesOf, type StrategyName } from './ranks/pretrained.ts';
 
-const timeoutMs = 300_000;
 const RANKS = 2;
 const strategies: StrategyName[] = ['ddp', 'zero-3', 'fsdp', 'tp', 'pp'];
 
@@ -63,40 +61,31 @@ describe.each([
     expectClose(logits, await expected.eval().forward(ids()).data(), 1e-5);
   });
 
-  it(
-    'has on each rank of every strategy its part of the weights, and reads no more',
-    async () => {
-      const data: LoadTask = { folder: folder(), adapter, dtype, strategies };
-      const world = createThreadsWorld({ size: RANKS, arenaBytes: 64 * 1024 * 1024 });
-      const url = new URL('./ranks/lora-loading.ts', import.meta.url);
-      const ranks = z
-        .array(z.record(z.string(), loaded))
-        .length(RANKS)
-        .parse(await spawnRanks(RANKS, url, { world, data, timeoutMs }));
+  it('has on each rank of every strategy its part of the weights, and reads no more', async () => {
+    const data: LoadTask = { folder: folder(), adapter, dtype, strategies };
+    const ranks = await onRanks(RANKS, (place) => loadEach(place, data), onCpu);
 
-      manualSeed(1);
-      const alone = await fromPretrained(folder(), { dtype, lora });
-      const expected = await adapterOf(alone);
-      const logits = await noGrad(() => alone.eval().forward(ids()))
-        .to('f32')
-        .data();
-      const headerBytes = 2 * 4096 * (await readdir(folder())).length;
-      const weightBytes = weights * (dtype === 'f32' ? 4 : 2);
-      for (const name of strategies) {
-        const found = ranks.map((rank) => rank[name] ?? expect.fail(name));
-        for (const { readBytes, frozenBytes, trainedDtypes, ...rank } of found) {
-          expect(readBytes, name).toBeLessThan(frozenBytes + headerBytes);
-          expect(trainedDtypes).toEqual(['f32']);
-          expectSameAdapter(rank.adapter, expected);
-          if (name !== 'pp') expectClose(rank.logits, logits, dtype === 'f32' ? 1e-4 : 0.02);
-        }
-        if (name === 'ddp') continue;
-        const total = found.reduce((sum, { readBytes }) => sum + readBytes, 0);
-        expect(total, name).toBeLessThan(1.1 * weightBytes + RANKS * headerBytes);
+    manualSeed(1);
+    const alone = await fromPretrained(folder(), { dtype, lora });
+    const expected = await adapterOf(alone);
+    const logits = await noGrad(() => alone.eval().forward(ids()))
+      .to('f32')
+      .data();
+    const headerBytes = 2 * 4096 * (await readdir(folder())).length;
+    const weightBytes = weights * (dtype === 'f32' ? 4 : 2);
+    for (const name of strategies) {
+      const found = ranks.map((rank) => rank[name] ?? expect.fail(name));
+      for (const { readBytes, frozenBytes, trainedDtypes, ...rank } of found) {
+        expect(readBytes, name).toBeLessThan(frozenBytes + headerBytes);
+        expect(trainedDtypes).toEqual(['f32']);
+        expectSameAdapter(rank.adapter, expected);
+        if (name !== 'pp') expectClose(rank.logits, logits, dtype === 'f32' ? 1e-4 : 0.02);
       }
-    },
-    timeoutMs + 20_000,
-  );
+      if (name === 'ddp') continue;
+      const total = found.reduce((sum, { readBytes }) => sum + readBytes, 0);
+      expect(total, name).toBeLessThan(1.1 * weightBytes + RANKS * headerBytes);
+    }
+  });
 });
 
 describe.each([
@@ -126,42 +115,33 @@ describe.each([
       expectClose(logits, await expected.eval().forward(ids()).to('f32').data(), 1e-5);
     });
 
-    it(
-      'has on each rank of every strategy its part of the blocks, of which it reads the floats alone',
-      async () => {
-        const data: LoadTask = { folder: folders[dtype], adapter, dtype, quantize, strategies };
-        const world = createThreadsWorld({ size: RANKS, arenaBytes: 64 * 1024 * 1024 });
-        const url = new URL('./ranks/lora-loading.ts', import.meta.url);
-        const ranks = z
-          .array(z.record(z.string(), loaded))
-          .length(RANKS)
-          .parse(await spawnRanks(RANKS, url, { world, data, timeoutMs }));
-        const expected = await alone();
-        const frozen = await blocksIn(expected);
-        expect(Object.keys(frozen).length).toBeGreaterThan(7 * 4);
-        const adapterValues = await adapterOf(expected);
-        const wholeBytes = partBytesOf(expected.parameters().filter((each) => !each.requiresGrad));
-        const logits = await noGrad(() => expected.eval().forward(ids()))
-          .to('f32')
-          .data();
-        const headerBytes = 2 * 4096 * (await readdir(folders[dtype])).length;
-        const weightBytes = weights * (dtype === 'f32' ? 4 : 2);
-        for (const name of strategies) {
-          const found = ranks.map((rank) => rank[name] ?? expect.fail(name));
-          for (const { readBytes, frozenBytes, frozen: own, ...rank } of found) {
-            expect(own, name).toEqual(frozen);
-            expect(readBytes, name).toBeLessThan(weightBytes + headerBytes);
-            expect(frozenBytes, name).toBeLessThan((name === 'ddp' ? 1.01 : 0.7) * wholeBytes);
-            expectSameAdapter(rank.adapter, adapterValues);
-            if (name !== 'pp') expectClose(rank.logits, logits, dtype === 'f32' ? 1e-4 : 0.02);
-          }
-          if (name === 'ddp') continue;
-          const total = found.reduce((sum, { readBytes }) => sum + readBytes, 0);
-          expect(total, name).toBeLessThan(1.1 * weightBytes + RANKS * headerBytes);
+    it('has on each rank of every strategy its part of the blocks, of which it reads the floats alone', async () => {
+      const data: LoadTask = { folder: folders[dtype], adapter, dtype, quantize, strategies };
+      const ranks = await onRanks(RANKS, (place) => loadEach(place, data), onCpu);
+      const expected = await alone();
+      const frozen = await blocksIn(expected);
+      expect(Object.keys(frozen).length).toBeGreaterThan(7 * 4);
+      const adapterValues = await adapterOf(expected);
+      const wholeBytes = partBytesOf(expected.parameters().filter((each) => !each.requiresGrad));
+      const logits = await noGrad(() => expected.eval().forward(ids()))
+        .to('f32')
+        .data();
+      const headerBytes = 2 * 4096 * (await readdir(folders[dtype])).length;
+      const weightBytes = weights * (dtype === 'f32' ? 4 : 2);
+      for (const name of strategies) {
+        const found = ranks.map((rank) => rank[name] ?? expect.fail(name));
+        for (const { readBytes, frozenBytes, frozen: own, ...rank } of found) {
+          expect(own, name).toEqual(frozen);
+          expect(readBytes, name).toBeLessThan(weightBytes + headerBytes);
+          expect(frozenBytes, name).toBeLessThan((name === 'ddp' ? 1.01 : 0.7) * wholeBytes);
+          expectSameAdapter(rank.adapter, adapterValues);
+          if (name !== 'pp') expectClose(rank.logits, logits, dtype === 'f32' ? 1e-4 : 0.02);
         }
-      },
-      timeoutMs + 20_000,
-    );
+        if (name === 'ddp') continue;
+        const total = found.reduce((sum, { readBytes }) => sum + readBytes, 0);
+        expect(total, name).toBeLessThan(1.1 * weightBytes + RANKS * headerBytes);
+      }
+    });
   },
 );
 

@@ -1,13 +1,252 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { type MeshAxis, setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
+import {
+  allReduce,
+  manualSeed,
+  type Mesh,
+  type MeshAxis,
+  noGrad,
+  optim,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { elementCount, type HostArray, isHeldAt, ownPlace } from '@shardwise/core/extend';
+import {
+  adapterFiles,
+  addLora,
+  loadAdapter,
+  type LoraOptions,
+  mergeLora,
+  quantizeModel,
+  unmergeLora,
+} from '@shardwise/models';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  memory,
+  parallelize,
+  pipeline,
+  rowwiseParallel,
+  type StrategyWithLoss,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { adapters, cases, type LoraTask, type Outcome, outcomes, train } from './ranks/lora.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import {
+  type LanguageBatch,
+  languageBatch,
+  languageLoss,
+  SmallLanguage,
+} from './small-language.ts';
+
+const steps = 3;
+const rows = 8;
+
+const byLayer = tensorParallel({
+  'layers.*.up_proj': colwiseParallel(),
+  'layers.*.down_proj': rowwiseParallel(),
+});
+const inStages = pipeline({ cut: ['layers.2'], microbatches: 2, loss: languageLoss });
+
+/** Makes the model parallel. Returns its loss as a function of a batch. */
+type Parallelize = (model: SmallLanguage) => Promise<LossOf>;
+type LossOf = (batch: LanguageBatch) => Tensor;
+
+interface Case {
+  readonly axes: readonly string[];
+  readonly parallelize: Parallelize;
+}
+
+function over(axes: readonly string[], strategy: () => Strategy): Case {
+  return {
+    axes,
+    parallelize: async (model) => {
+      const parallel = await parallelize(model, strategy());
+      return ({ ids, targets }) => languageLoss(parallel.forward(ids), targets);
+    },
+  };
+}
+
+function withStages(
+  axes: readonly string[],
+  strategy: () => StrategyWithLoss<Tensor, [targets: Tensor]>,
+): Case {
+  return {
+    axes,
+    parallelize: async (model) => {
+      const parallel = await parallelize(model, strategy());
+      return ({ ids, targets }) => parallel.forward(ids, targets);
+    },
+  };
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  DDP: over(['dp'], () => ddp()),
+  'ZeRO-1': over(['dp'], () => zero({ stage: 1 })),
+  'ZeRO-2': over(['dp'], () => zero({ stage: 2 })),
+  'ZeRO-3': over(['dp'], () => zero({ stage: 3 })),
+  FSDP: over(['dp'], () => fsdp()),
+  'tensor parallelism': over(['tp'], () => byLayer),
+  'a pipeline': withStages(['pp'], () => inStages),
+  'tensor parallelism beside FSDP': over(['dp', 'tp'], () => compose(byLayer, fsdp())),
+  'a pipeline beside FSDP': withStages(['pp', 'dp'], () => compose(inStages, fsdp())),
+};
+
+const adapters: Readonly<Record<string, Partial<LoraOptions>>> = {
+  LoRA: {},
+  DoRA: { useDora: true, useRslora: true },
+};
+
+interface Outcome {
+  losses: number[];
+  /** The loss after mergeLora, and the one after unmergeLora. */
+  mergedLoss: number;
+  unmergedLoss: number;
+  /** The loss after B was set to zero, and the one after the adapter was loaded from what was saved before. */
+  forgottenLoss: number;
+  loadedLoss: number;
+  /** The trained parameters, whole. */
+  trained: Record<string, number[]>;
+  /** The names of parameters that are frozen and have changed. */
+  changed: string[];
+  gradientBytes: number;
+  optimizerBytes: number;
+  /** The bytes of the parts of trained parameters that this rank has. */
+  trainedBytes: number;
+}
+
+type Outcomes = Readonly<Record<string, Outcome>>;
+
+interface LoraTask {
+  readonly axes: readonly MeshAxis[];
+  readonly names: readonly string[];
+  /** The dtype of the frozen weights. */
+  readonly dtype: 'f32' | 'bf16' | 'nf4';
+}
+
+/** Trains each kind of adapter by each of the cases, on the rank of a mesh. */
+async function trainEach(mesh: Mesh, { axes, names, dtype }: LoraTask): Promise<Outcomes> {
+  const shares = axes.find(({ name }) => name === 'dp')?.size ?? 1;
+  const place = shares > 1 ? mesh.coordinate('dp') : 0;
+  const outcomes: Record<string, Outcome> = {};
+  for (const name of names) {
+    for (const [adapter, options] of Object.entries(adapters)) {
+      outcomes[`${adapter} under ${name}`] = await train({
+        parallelize: cases[name]?.parallelize,
+        options,
+        shares,
+        place,
+        dtype,
+      });
+    }
+  }
+  return outcomes;
+}
+
+interface Training {
+  /** Default: one rank trains the model itself. */
+  readonly parallelize?: Parallelize | undefined;
+  readonly options: Partial<LoraOptions>;
+  readonly dtype: 'f32' | 'bf16' | 'nf4';
+  readonly shares: number;
+  readonly place: number;
+}
+
+/** Trains the adapters of a small model for a few steps. */
+async function train(training: Training): Promise<Outcome> {
+  const { options, dtype, shares, place } = training;
+  manualSeed(7);
+  // Rows of 64 and 128 elements are whole blocks.
+  const model =
+    dtype === 'nf4' ? new SmallLanguage({ width: 64, hidden: 128 }) : new SmallLanguage();
+  if (dtype === 'bf16') await model.to('bf16');
+  if (dtype === 'nf4') await quantizeModel(model, { targetModules: ['up_proj', 'down_proj'] });
+  addLora(model, { rank: 2, alpha: 6, targetModules: ['up_proj', 'down_proj'], ...options });
+  const before = await model.stateDict();
+  const lossOf = (await training.parallelize?.(model)) ?? lossAlone(model);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.05, momentum: 0.9 });
+  const own = rows / shares;
+  const batchOf = (step: number): LanguageBatch =>
+    languageBatch(step, place * own, (place + 1) * own);
+  const losses: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    const loss = lossOf(batchOf(step));
+    loss.backward();
+    await optimizer.step();
+    losses.push(await meanOf(loss, shares).item());
+  }
+  const { gradientBytes, optimizerBytes } = memory({ model, optimizer });
+  const evaluate = (): Promise<number> =>
+    meanOf(
+      noGrad(() => lossOf(batchOf(steps))),
+      shares,
+    ).item();
+  losses.push(await evaluate());
+  const canMerge = dtype !== 'nf4';
+  if (canMerge) await mergeLora(model);
+  const mergedLoss = await evaluate();
+  if (canMerge) await unmergeLora(model);
+  const unmergedLoss = await evaluate();
+  const files = await adapterFiles(model);
+  for (const [name, parameter] of model.namedParameters()) {
+    if (name.endsWith('lora_B.weight') && isHeldAt(parameter.part.layout, ownPlace)) {
+      noGrad(() => parameter.part.assign(parameter.part.mul(0)));
+    }
+  }
+  const forgottenLoss = await evaluate();
+  await loadAdapter(model, files);
+  const loadedLoss = await evaluate();
+  const state = await model.stateDict();
+  const parameters = model.namedParameters();
+  const trainedNames = parameters.flatMap(([name, { requiresGrad }]) => (requiresGrad ? name : []));
+  return {
+    losses,
+    mergedLoss,
+    unmergedLoss,
+    forgottenLoss,
+    loadedLoss,
+    trained: Object.fromEntries(trainedNames.map((name) => [name, [...floatsOf(state[name])]])),
+    changed: Object.keys(before).filter(
+      (name) =>
+        !trainedNames.includes(name) && differ(floatsOf(before[name]), floatsOf(state[name])),
+    ),
+    gradientBytes,
+    optimizerBytes,
+    trainedBytes: parameters
+      .filter(([, { requiresGrad, part }]) => requiresGrad && isHeldAt(part.layout, ownPlace))
+      .reduce((sum, [, { part }]) => sum + elementCount(part.shape) * 4, 0),
+  };
+}
+
+function lossAlone(model: SmallLanguage): LossOf {
+  return ({ ids, targets }) => languageLoss(model.forward(ids), targets);
+}
+
+/** Returns the mean over the batches of a step. */
+function meanOf(loss: Tensor, shares: number): Tensor {
+  if (shares === 1) return loss;
+  return noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));
+}
+
+function floatsOf(array: HostArray | undefined): readonly number[] {
+  if (array === undefined) return [];
+  const { buffer } = array.bytes.slice();
+  if (array.dtype === 'u8') return [...array.bytes];
+  if (array.dtype === 'f32') return [...new Float32Array(buffer)];
+  const high = new Uint16Array(buffer);
+  return [...new Float32Array(Uint32Array.from(high, (bits) => bits * 2 ** 16).buffer)];
+}
+
+/** Whether frozen values differ by more than what merging them and back may round. */
+function differ(before: readonly number[], after: readonly number[]): boolean {
+  return before.some((value, index) => Math.abs(value - (after[index] ?? NaN)) > 0.02);
+}
 
 const alone = new Map<string, Outcome>();
-const found = new Map<string, readonly (Outcome | string | undefined)[]>();
+const found = new Map<string, readonly (Outcome | undefined)[]>();
 const dtypes = ['f32', 'bf16'] as const;
 const timeoutMs = 900_000;
 
@@ -24,10 +263,9 @@ const inBlocks = {
 const casesOfFour = Object.entries(cases).filter(([, { axes }]) => axes.length === 2);
 
 beforeAll(async () => {
-  setRank({ device: await cpu() });
   for (const dtype of dtypes) {
     for (const [adapter, options] of Object.entries(adapters)) {
-      alone.set(`${adapter} ${dtype}`, await train({ options, dtype, shares: 1, place: 0 }));
+      await trainAlone(`${adapter} ${dtype}`, { options, dtype, shares: 1, place: 0 });
     }
     for (const axis of ['dp', 'tp', 'pp']) {
       const names = casesOfTwo.flatMap(([name, { axes }]) =>
@@ -37,7 +275,7 @@ beforeAll(async () => {
     }
   }
   for (const [adapter, options] of Object.entries(adapters)) {
-    alone.set(`${adapter} nf4`, await train({ options, dtype: 'nf4', shares: 1, place: 0 }));
+    await trainAlone(`${adapter} nf4`, { options, dtype: 'nf4', shares: 1, place: 0 });
   }
   for (const [axis, names] of Object.entries(inBlocks)) {
     const axes = axis.split(' × ').map((name) => ({ name, size: 2 }));
@@ -49,15 +287,17 @@ beforeAll(async () => {
   }
 }, timeoutMs);
 
+async function trainAlone(name: string, training: Training): Promise<void> {
+  const [outcome] = await onRanks(1, () => train(training), onCpu);
+  if (outcome !== undefined) alone.set(name, outcome);
+}
+
 async function trainOnRanks(data: LoraTask): Promise<void> {
   const size = data.axes.reduce((product, axis: MeshAxis) => product * axis.size, 1);
-  const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  const options = { world, data, timeoutMs };
-  const url = new URL('./ranks/lora.ts', import.meta.url);
-  const ranks = z
-    .array(outcomes)
-    .length(size)
-    .parse(await spawnRanks(size, url, options));
+  const ranks = await onRanks(size, ({ mesh }) => trainEach(mesh, data), {
+    axes: data.axes,
+    ...onCpu,
+  });
   for (const key of Object.keys(ranks[0] ?? {})) {
     found.set(
       `${key} ${data.dtype}`,
@@ -69,9 +309,7 @@ async function trainOnRanks(data: LoraTask): Promise<void> {
 function outcomesOf(name: string, adapter: string, dtype: string): readonly Outcome[] {
   const ranks = found.get(`${adapter} under ${name} ${dtype}`) ?? [];
   expect(ranks).not.toHaveLength(0);
-  return ranks.map((each) =>
-    typeof each === 'object' ? each : expect.fail(`${name}: ${each ?? 'nothing'}`),
-  );
+  return ranks.map((each) => each ?? expect.fail(name));
 }
 
 describe.each([...dtypes, 'nf4'] as const)('adapters of a frozen base in %s', (dtype) => {

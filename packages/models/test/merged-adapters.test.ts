@@ -2,16 +2,39 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { manualSeed, setRank } from '@shardwise/core';
+import { manualSeed, noGrad, setRank, type Tensor } from '@shardwise/core';
 import { decodeSafetensors } from '@shardwise/core/extend';
-import { addLora, GPT2LMHeadModel, mergeLora } from '@shardwise/models';
+import { addLora, GPT2LMHeadModel, LlamaForCausalLM, mergeLora } from '@shardwise/models';
 import { fromPretrained, savePretrained } from '@shardwise/models/node';
-import { spawnRanks } from '@shardwise/testing/node';
+import { fsdp, parallelize } from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { z } from 'zod';
-import { fill } from './golden/formulas.ts';
-import { ids, logitsSchema, type MergeTask, smallLlama } from './ranks/merged-adapters.ts';
+import { fill, tokens } from './golden/formulas.ts';
+
+/** Shape: -> i32 [2, 8]. */
+const ids = (): Tensor => tokens('ids', [2, 8]);
+
+const smallLlama = (): LlamaForCausalLM =>
+  new LlamaForCausalLM({
+    vocabSize: 48,
+    hiddenSize: 16,
+    intermediateSize: 24,
+    numHiddenLayers: 2,
+    numAttentionHeads: 2,
+    tieWordEmbeddings: true,
+  });
+
+/** Merges adapters under FSDP, and saves the model. */
+async function saveMerged(useDora: boolean): Promise<number[]> {
+  manualSeed(1);
+  const model = addLora(smallLlama(), { rank: 2, targetModules: 'all-linear', useDora });
+  // B is no longer zero, so that the weights change.
+  await fill(model);
+  const parallel = await parallelize(model.eval(), fsdp());
+  await mergeLora(model);
+  await savePretrained(parallel, folder);
+  return Array.from(await noGrad(() => parallel.forward(ids())).data(), Number);
+}
 
 const models = {
   LlamaForCausalLM: smallLlama,
@@ -59,10 +82,7 @@ describe.each(Object.entries(models))('a %s', (architecture, build) => {
 test.each([false, true])(
   'two ranks of FSDP save what its plain class opens on one rank (DoRA: %s)',
   async (useDora) => {
-    const world = createThreadsWorld({ size: 2 });
-    const data: MergeTask = { useDora, folder };
-    const url = new URL('./ranks/merged-adapters.ts', import.meta.url);
-    const logits = z.array(logitsSchema).parse(await spawnRanks(2, url, { world, data }));
+    const logits = await onRanks(2, () => saveMerged(useDora));
     const loaded = await fromPretrained(folder);
     expect(loaded.namedState().map(([name]) => name)).toEqual(
       smallLlama()

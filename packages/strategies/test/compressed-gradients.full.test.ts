@@ -1,13 +1,26 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { setRank } from '@shardwise/core';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { type hooks, steps } from './ranks/compressed-gradients.ts';
-import { taskNames } from './ranks/models.ts';
-import { results, trainAlone, type Trained } from './ranks/strategy-table.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+import type { Strategy } from '@shardwise/core';
+import {
+  bf16CompressHook,
+  type CommHook,
+  ddp,
+  f16CompressHook,
+  powerSgdHook,
+} from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { taskNames, tasks } from './ranks/models.ts';
+import { stepCounts } from './ranks/step-counts.ts';
+import { train, trainAlone } from './strategy-table-worlds.ts';
+
+const steps = stepCounts.many;
+
+const hooks: Readonly<Record<string, () => CommHook>> = {
+  f16CompressHook: () => f16CompressHook,
+  bf16CompressHook: () => bf16CompressHook,
+  'powerSgdHook of two columns': () =>
+    powerSgdHook({ matrixApproximationRank: 2, startIteration: 2, minCompressionRate: 1 }),
+};
 
 /** The tolerances of the loss. Rounded gradients give nearly the same steps, while PowerSGD takes different steps. */
 const tolerances: Readonly<Record<keyof typeof hooks, number>> = {
@@ -16,27 +29,26 @@ const tolerances: Readonly<Record<keyof typeof hooks, number>> = {
   'powerSgdHook of two columns': 0.25,
 };
 const size = 3;
-const alone = new Map<string, Trained>();
-let ranks: readonly z.infer<typeof results>[] = [];
+describe.each(Object.entries(hooks))('DDP with %s', (name, hook) => {
+  const tolerance = tolerances[name] ?? NaN;
 
-beforeAll(async () => {
-  setRank({ device: await cpu() });
-  for (const task of taskNames) alone.set(task, await trainAlone(task, steps));
-  const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
-  const url = new URL('./ranks/compressed-gradients.ts', import.meta.url);
-  ranks = z.array(results).parse(await runRanks(size, url, { world, timeoutMs: trainingMs }));
-}, testMs);
-
-describe.each(Object.entries(tolerances))('DDP with %s', (hook, tolerance) => {
-  it.each(taskNames)('trains %s nearly as one rank does, with the same bits on all', (task) => {
-    const each = ranks.flatMap((rank) => rank[`${hook}: ${task}`] ?? []);
-    expect(each).toHaveLength(size);
-    const expected = alone.get(task)?.losses ?? [];
-    expect(expected).toHaveLength(steps);
-    expected.forEach((loss, step) => {
-      const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
-      expect(Math.abs(mean - loss) / loss, `step ${step}`).toBeLessThan(tolerance);
-    });
-    expect(new Set(each.map(({ hash }) => hash)).size).toBe(1);
-  });
+  it.each(taskNames)(
+    'trains %s nearly as one rank does, with the same bits on all',
+    async (task) => {
+      const [alone] = await onRanks(1, () => trainAlone(task, steps), onCpu);
+      const strategy = (): Strategy => ddp({ staticGraph: true, commHook: hook() });
+      const each = await onRanks(
+        size,
+        (place) => train({ strategy }, tasks[task], place, steps),
+        onCpu,
+      );
+      const expected = alone?.losses ?? [];
+      expect(expected).toHaveLength(steps);
+      expected.forEach((loss, step) => {
+        const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
+        expect(Math.abs(mean - loss) / loss, `step ${step}`).toBeLessThan(tolerance);
+      });
+      expect(new Set(each.map(({ hash }) => hash)).size).toBe(1);
+    },
+  );
 });

@@ -1,9 +1,236 @@
-import { createThreadsWorld } from '@shardwise/collectives';
+import { type ShardwiseError, manualSeed, optim, type Strategy, subscribe } from '@shardwise/core';
+import { replicated } from '@shardwise/core/extend';
+import {
+  applyPlan,
+  collectivesOf,
+  colwiseParallel,
+  ddp,
+  fsdp,
+  layoutOf,
+  type ModelPlan,
+  planFor,
+  rowwiseParallel,
+  Step,
+  stepKinds,
+  stepsOf,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { edits, type Observations, observations } from './ranks/edited-plans.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { failureOf } from './failure-of.ts';
+import { globalBatch, tasks } from './ranks/models.ts';
+
+interface Edit {
+  readonly strategy: Strategy;
+  readonly edit: (plan: ModelPlan) => ModelPlan;
+  /** Whether all ranks of the axis have the same batch. */
+  readonly sharesBatch?: boolean;
+}
+
+const { 'a GPT': task } = tasks;
+const weight = 'blocks.1.up.weight';
+
+/** Changes all layouts of one parameter. */
+function laidOut(plan: ModelPlan, name: string, dims: readonly (string | null)[]): ModelPlan {
+  const layout = layoutOf(dims);
+  const parameters = plan.parameters.map((each) =>
+    each.name === name ? { ...each, parameter: layout, gradient: layout, optimizer: layout } : each,
+  );
+  return { ...plan, parameters };
+}
+
+function mapSteps(
+  plan: ModelPlan,
+  map: (step: ModelPlan['steps'][number]) => readonly ModelPlan['steps'][number][],
+): ModelPlan {
+  return { ...plan, steps: plan.steps.flatMap(map) };
+}
+
+const edits: Readonly<Record<string, Edit>> = {
+  'ddp, two buckets joined': {
+    strategy: ddp({ bucketBytes: 2048 }),
+    edit: (plan) => {
+      const [first, second] = stepsOf(plan, stepKinds.reduce);
+      if (first === undefined || second === undefined) throw new RangeError('two buckets');
+      const parameters = [...first.data.parameters, ...second.data.parameters];
+      return mapSteps(plan, (step) => {
+        if (step === first) return [first.with({ parameters })];
+        return step === second ? [] : [step];
+      });
+    },
+  },
+  'ddp, all gradients in one bucket': {
+    strategy: ddp({ bucketBytes: 1024 }),
+    edit: (plan) => {
+      const all = stepsOf(plan, stepKinds.reduce);
+      const parameters = all.flatMap(({ data }) => data.parameters);
+      return mapSteps(plan, (step) => {
+        if (step === all[0]) return [all[0].with({ parameters })];
+        return Step.is(step, stepKinds.reduce) ? [] : [step];
+      });
+    },
+  },
+  'ddp, one parameter sharded': {
+    strategy: ddp(),
+    edit: (plan) => {
+      const gather = new Step(stepKinds.gather, {
+        axis: 'dp',
+        unit: 'blocks.1',
+        parameters: [weight],
+        reshardAfterForward: true,
+        prefetch: 1,
+      });
+      return { ...laidOut(plan, weight, ['dp', null]), steps: [...plan.steps, gather] };
+    },
+  },
+  'fsdp, one unit not resharded': {
+    strategy: fsdp(),
+    edit: (plan) =>
+      mapSteps(plan, (step) =>
+        Step.is(step, stepKinds.gather) && step.data.unit === 'blocks.1'
+          ? [step.with({ reshardAfterForward: false })]
+          : [step],
+      ),
+  },
+  'fsdp, two units reduced together': {
+    strategy: fsdp(),
+    edit: (plan) => {
+      const reduces = stepsOf(plan, stepKinds.reduce);
+      const [first, second] = reduces;
+      if (first === undefined || second === undefined) throw new RangeError('two units');
+      const parameters = [...first.data.parameters, ...second.data.parameters];
+      return mapSteps(plan, (step) => {
+        if (step === first) return [first.with({ parameters })];
+        return step === second ? [] : [step];
+      });
+    },
+  },
+  'fsdp, one parameter replicated': {
+    strategy: fsdp(),
+    edit: (plan) => laidOut(plan, weight, [null, null]),
+  },
+  'zero-2, one parameter replicated': {
+    strategy: zero({ stage: 2 }),
+    edit: (plan) => laidOut(plan, weight, [null, null]),
+  },
+  'tensor parallelism, one block replicated': {
+    strategy: tensorParallel(
+      { 'blocks.*.up': colwiseParallel(), 'blocks.*.down': rowwiseParallel() },
+      { axis: 'dp', tokens: globalBatch * 6 },
+    ),
+    sharesBatch: true,
+    edit: (plan) => {
+      const names = ['up.weight', 'up.bias', 'down.weight'].map((name) => `blocks.1.${name}`);
+      const whole = plan.parameters.map((each) => {
+        const layout = replicated(each.shape);
+        return names.includes(each.name)
+          ? { ...each, parameter: layout, gradient: layout, optimizer: layout }
+          : each;
+      });
+      return mapSteps({ ...plan, parameters: whole }, (step) =>
+        Step.is(step, stepKinds.runLayer) && step.data.module.startsWith('blocks.1.') ? [] : [step],
+      );
+    },
+  },
+};
+
+/** Edits of plans that every rank must refuse. */
+const refused: Readonly<Record<string, Edit>> = {
+  'a parameter that nothing reduces': {
+    strategy: ddp(),
+    edit: (plan) =>
+      mapSteps(plan, (step) =>
+        Step.is(step, stepKinds.reduce)
+          ? [step.with({ parameters: step.data.parameters.filter((name) => name !== weight) })]
+          : [step],
+      ),
+  },
+  'a parameter in two buckets': {
+    strategy: ddp(),
+    edit: (plan) => ({
+      ...plan,
+      steps: [...plan.steps, new Step(stepKinds.reduce, { axis: 'dp', parameters: [weight] })],
+    }),
+  },
+  'a layer whose parameters are not laid out for it': {
+    strategy: tensorParallel({ 'blocks.*.up': colwiseParallel() }, { axis: 'dp' }),
+    edit: (plan) => laidOut(plan, weight, [null, null]),
+  },
+  'a part that nothing gathers': {
+    strategy: fsdp(),
+    edit: (plan) =>
+      mapSteps(plan, (step) =>
+        Step.is(step, stepKinds.gather) && step.data.unit === 'blocks.1'
+          ? [step.with({ unit: 'blocks.9' })]
+          : [step],
+      ),
+  },
+};
+
+interface Trained {
+  losses: number[];
+  /**
+   * The collectives of the last step, as `operation bytes`, in the order in which they ended. `planned` has those of
+   * the plan.
+   */
+  ran: string[];
+  planned: string[];
+}
+interface Observations {
+  plain: Record<string, Trained>;
+  edited: Record<string, Trained>;
+  refusals: Record<string, ShardwiseError | null>;
+}
+
+async function observe(context: RankInThread): Promise<Observations> {
+  const found: Observations = { plain: {}, edited: {}, refusals: {} };
+  for (const [name, { strategy, edit, sharesBatch = false }] of Object.entries(edits)) {
+    found.plain[name] = await train(strategy, (plan) => plan, context, sharesBatch);
+    found.edited[name] = await train(strategy, edit, context, sharesBatch);
+  }
+  for (const [name, { strategy, edit }] of Object.entries(refused)) {
+    manualSeed(0);
+    const model = task.build();
+    found.refusals[name] = await failureOf(applyPlan(edit(planFor(model, strategy)), model));
+  }
+  return found;
+}
+
+async function train(
+  strategy: Strategy,
+  edit: Edit['edit'],
+  { rank, size }: RankInThread,
+  sharesBatch: boolean,
+): Promise<Trained> {
+  manualSeed(0);
+  const model = task.build();
+  const parallel = await applyPlan(edit(planFor(model, strategy)), model);
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
+  const losses: number[] = [];
+  const ran: string[] = [];
+  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+    if (category === 'collective') ran.push(`${name} ${Number.parseInt(detail, 10)}`);
+  });
+  const share = globalBatch / size;
+  for (let step = 0; step < 4; step++) {
+    const { x, y } = sharesBatch
+      ? task.batch(step, 0, globalBatch)
+      : task.batch(step, rank * share, (rank + 1) * share);
+    optimizer.zeroGrad();
+    ran.length = 0;
+    const loss = task.loss(parallel.forward(x), y);
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  unsubscribe();
+  const planned = collectivesOf(parallel.plan)
+    .filter(({ when }) => when !== 'start')
+    .map(({ operation, bytes }) => `${operation} ${bytes}`);
+  return { losses, ran, planned };
+}
 
 const size = 2;
 
@@ -11,12 +238,8 @@ describe(`a plan that was edited, on ${size} ranks`, () => {
   let ranks: readonly Observations[] = [];
 
   beforeAll(async () => {
-    const found = await runRanks(size, new URL('./ranks/edited-plans.ts', import.meta.url), {
-      world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
-      timeoutMs: trainingMs,
-    });
-    ranks = z.array(observations).length(size).parse(found);
-  }, testMs);
+    ranks = await onRanks(size, observe, onCpu);
+  });
 
   it.each(Object.keys(edits))('trains with the same losses: %s', (name) => {
     for (const { plain, edited } of ranks) {

@@ -2,7 +2,7 @@ import type { MeshAxis } from '@shardwise/core';
 import type { ScheduleName } from '@shardwise/strategies';
 import { describe, expect, it } from 'vitest';
 import { expectAllAsAlone } from './empty-microbatch-cases.ts';
-import { type EmptyTask, ignored } from './ranks/empty-microbatches.ts';
+import { type EmptyTask, ignored } from './empty-microbatch-cases.ts';
 import { onePerRank, twoPerRank } from './ranks/schedule-names.ts';
 import { testMs } from './time-limits.ts';
 

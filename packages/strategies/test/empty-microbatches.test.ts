@@ -4,7 +4,7 @@ import { type LossWeight, parallelize, pipeline } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { expectAsAlone } from './empty-microbatch-cases.ts';
-import { compare, type EmptyTask, ignored } from './ranks/empty-microbatches.ts';
+import { compare, type EmptyTask, ignored } from './empty-microbatch-cases.ts';
 
 beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('pp', singleGroup()) }));
 

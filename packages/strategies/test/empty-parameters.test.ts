@@ -1,25 +1,112 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createThreadsWorld } from '@shardwise/collectives';
+import { concat, manualSeed, nn, optim, type Strategy, type Tensor, tensor } from '@shardwise/core';
+import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { checkpoints } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { observations, strategies } from './ranks/empty-parameters.ts';
+
+const bf16 = { parameterDtype: 'bf16' } as const;
+
+const strategies: Readonly<Record<string, () => Strategy>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+  'ZeRO-1 in bf16': () => zero({ stage: 1, mixedPrecision: bf16 }),
+  'FSDP in bf16': () => fsdp({ mixedPrecision: bf16 }),
+};
+
+/** The losses under each strategy, including those after a checkpoint, with the empty parameters and without them. */
+type Observations = Record<
+  string,
+  {
+    losses: number[];
+    without: number[];
+  }
+>;
+
+/** A model with an adapter of rank 0 and learned prompts with no rows. */
+class Net extends nn.Module {
+  readonly head: nn.Linear;
+  readonly down: nn.Parameter | null;
+  readonly prompts: nn.Parameter | null;
+
+  constructor(hasEmpty: boolean) {
+    super();
+    manualSeed(0);
+    this.head = new nn.Linear(4, 3);
+    this.down = hasEmpty ? new nn.Parameter(new Float32Array(), [4, 0]) : null;
+    this.prompts = hasEmpty ? new nn.Parameter(new Float32Array(), [0, 4]) : null;
+  }
+
+  /** Shape: x [B, 4] -> [B, 3]. */
+  forward(x: Tensor): Tensor {
+    if (this.down === null || this.prompts === null) return this.head.forward(x);
+    const adapted = x.add(x.matmul(this.down).matmul(this.down.transpose(0, 1)));
+    return this.head.forward(concat([this.prompts, adapted], 0));
+  }
+}
+
+async function observe(context: RankInThread, directory: string): Promise<Observations> {
+  const { group } = context;
+  const found: Observations = {};
+  for (const [name, strategy] of Object.entries(strategies)) {
+    const run = (hasEmpty: boolean): Promise<number[]> =>
+      train(strategy, hasEmpty, `${directory}/${name} ${hasEmpty}`);
+    found[name] = { losses: await run(true), without: await run(false) };
+  }
+  return found;
+
+  async function train(
+    strategy: () => Strategy,
+    hasEmpty: boolean,
+    folder: string,
+  ): Promise<number[]> {
+    const losses: number[] = [];
+    const begin = async (): ReturnType<typeof build> => build(strategy(), hasEmpty);
+    const steps = async ({ parallel, optimizer }: Awaited<ReturnType<typeof begin>>) => {
+      for (let step = 0; step < 3; step++) {
+        optimizer.zeroGrad();
+        const loss = parallel
+          .forward(tensor([[1, context.rank, step, 2]]))
+          .square()
+          .mean();
+        loss.backward();
+        optim.clipGradNorm(parallel.module.parameters(), 1);
+        await optimizer.step();
+        losses.push(await loss.item());
+      }
+    };
+    const first = await begin();
+    await steps(first);
+    const { parallel, optimizer } = first;
+    await checkpoints.save(folder, { step: 3, model: parallel.module, optimizer }, { group });
+    const second = await begin();
+    const checkpoint = await checkpoints.load(folder);
+    await checkpoints.loadModel(checkpoint, second.parallel.module);
+    await checkpoints.loadOptimizer(checkpoint, second.parallel.module, second.optimizer);
+    await steps(second);
+    return losses;
+  }
+}
+
+async function build(strategy: Strategy, hasEmpty: boolean) {
+  const parallel = await parallelize(new Net(hasEmpty), strategy);
+  return { parallel, optimizer: new optim.AdamW(parallel.module.parameters(), { lr: 0.05 }) };
+}
 
 const size = 2;
 
 describe('a model with parameters that have no elements', () => {
   let directory = '';
-  let ranks: readonly z.infer<typeof observations>[] = [];
+  let ranks: readonly Observations[] = [];
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'shardwise-empty-'));
-    const found = await runRanks(size, new URL('./ranks/empty-parameters.ts', import.meta.url), {
-      world: createThreadsWorld({ size, arenaBytes: 8 * 1024 * 1024 }),
-      data: directory,
-    });
-    ranks = z.array(observations).length(size).parse(found);
+    ranks = await onRanks(size, (rank) => observe(rank, directory));
   });
 
   afterAll(() => rm(directory, { recursive: true, force: true }));

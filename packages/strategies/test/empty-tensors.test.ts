@@ -4,7 +4,7 @@ import { formatShape, localShape, ownPlace } from '@shardwise/core/extend';
 import { fromLocal } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
-import { allLayouts } from './ranks/redistribution-gradients.ts';
+import { allLayouts } from './redistribution-table.ts';
 
 const shapes = [
   [0, 3],

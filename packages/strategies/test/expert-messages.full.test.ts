@@ -1,20 +1,90 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { manualSeed, nn, setRank } from '@shardwise/core';
+import { createMesh } from '@shardwise/collectives';
+import { manualSeed, nn, optim, setRank, type Strategy, subscribe } from '@shardwise/core';
+import { collectivesOf, expertParallel, explain, parallelize } from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { found, tokens, traffic } from './ranks/expert-messages.ts';
-import { batch, features } from './ranks/expert-models.ts';
+import { batch, ExpertModel, features } from './ranks/expert-models.ts';
+
+const tokens = 8;
+
+interface Traffic {
+  planned: string[];
+  sent: string[];
+  explained: string;
+}
+
+interface Found extends Traffic {
+  /** The messages when the ranks have the same tokens and each rank routes a part of them. */
+  folded: Traffic;
+  /** Gradients when the ranks have different numbers of tokens. */
+  uneven: number[];
+}
+
+async function observe({ rank, size, group, device }: RankInThread): Promise<Found> {
+  const apart = await messages(expertParallel({ tokens }), rank * tokens);
+  const few = await uneven(rank);
+  setRank({ device, mesh: await createMesh(group, [{ name: 'tp', size }]) });
+  const over = { axis: 'tp', sameTokens: ['tp'], tokens: 2 * tokens };
+  return { ...apart, uneven: few, folded: await messages(expertParallel(over), 0, 2 * tokens) };
+}
+
+/** Returns the messages of a step in which all experts have the same number of tokens. */
+async function messages(strategy: Strategy, start: number, count = tokens): Promise<Traffic> {
+  manualSeed(0);
+  const model = new ExpertModel({ gate: nn.roundRobinGate() });
+  const parallel = await parallelize(model, strategy);
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
+  const sent: string[] = [];
+  const step = async (): Promise<void> => {
+    optimizer.zeroGrad();
+    parallel
+      .forward(batch(0, start, count))
+      .square()
+      .mean()
+      .backward();
+    await optimizer.step();
+  };
+  await step();
+  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+    if (category !== 'collective') return;
+    sent.push(`${name === 'allToAllRows' ? 'allToAll' : name} ${Number.parseInt(detail, 10)}`);
+  });
+  await step();
+  unsubscribe();
+  const planned = collectivesOf(parallel.plan)
+    .filter(({ when }) => when !== 'start')
+    .map(({ operation, bytes }) => `${operation} ${bytes}`);
+  return { planned: planned.toSorted(), sent: sent.toSorted(), explained: explain(parallel.plan) };
+}
+
+/**
+ * Returns the whole gradient of the first matrix of the experts. The loss is a sum over 2 tokens on rank 0 and none on
+ * the other ranks.
+ */
+async function uneven(rank: number): Promise<number[]> {
+  manualSeed(0);
+  const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
+  const parallel = await parallelize(layer, expertParallel({ k: 1, tokens: 2 }));
+  parallel
+    .forward(batch(0, 0, rank === 0 ? 2 : 0))
+    .square()
+    .sum()
+    .backward();
+  return Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
+}
+
+/** Shards experts over two axes. The ranks of one axis have the same tokens. */
+async function observeGrid({ mesh }: RankInThread): Promise<Traffic> {
+  const own = 2 * tokens;
+  const strategy = expertParallel({ axis: ['tp', 'dp'], sameTokens: ['tp'], tokens: own });
+  return messages(strategy, mesh.coordinate('dp') * own, own);
+}
 
 describe('expertParallel on two ranks', () => {
-  let ranks: readonly z.infer<typeof found>[] = [];
+  let ranks: readonly Found[] = [];
 
   beforeAll(async () => {
-    const results = await runRanks(2, new URL('./ranks/expert-messages.ts', import.meta.url), {
-      world: createThreadsWorld({ size: 2, arenaBytes: 16 * 1024 * 1024 }),
-    });
-    ranks = z.array(found).length(2).parse(results);
+    ranks = await onRanks(2, observe, { axes: [{ name: 'ep', size: 2 }] });
   });
 
   it('expertParallel on two ranks sends what the plan says: two all-to-alls of rows in forward and in backward, one of counts', () => {
@@ -46,11 +116,8 @@ describe('expertParallel on two ranks', () => {
   });
 
   it('expertParallel on two ranks sends what the plan says over two axes, one after the other', async () => {
-    const script = new URL('./ranks/expert-grid-messages.ts', import.meta.url);
-    const results = await runRanks(4, script, {
-      world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
-    });
-    for (const { planned, sent } of z.array(traffic).length(4).parse(results)) {
+    const axes = ['dp', 'tp'].map((name) => ({ name, size: 2 }));
+    for (const { planned, sent } of await onRanks(4, observeGrid, { axes })) {
       expect(sent).toEqual(planned);
       // There are two layers and two axes, with two messages each in forward and in backward.
       const rows = sent.filter((each) => each === `allToAll ${tokens * 2 * features * 4}`);
@@ -59,15 +126,17 @@ describe('expertParallel on two ranks', () => {
   });
 
   it('expertParallel on two ranks has gradients of all tokens’ experts where ranks have no tokens', async () => {
-    setRank({ device: await cpu() });
-    manualSeed(0);
-    const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
-    layer
-      .forward(batch(0, 0, 2))
-      .square()
-      .sum()
-      .backward();
-    const alone = Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
+    const [alone = []] = await onRanks(1, async () => {
+      manualSeed(0);
+      const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
+      layer
+        .forward(batch(0, 0, 2))
+        .square()
+        .sum()
+        .backward();
+      return Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
+    });
+    expect(alone).not.toHaveLength(0);
     // The gradient is the mean over two ranks.
     for (const { uneven } of ranks) {
       expect(uneven).toHaveLength(alone.length);

@@ -16,7 +16,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { checkSequences } from '../src/apply/check-plan.ts';
 import { tokensStyle } from '../src/expert-parallel/tokens-style.ts';
 import { ExpertModel } from './ranks/expert-models.ts';
-import { SequenceModel } from './ranks/expert-sequences.ts';
+import { SequenceModel } from './ranks/expert-models.ts';
 
 describe('a plan of expertParallel', () => {
   const model = (): ExpertModel => new ExpertModel({ gate: nn.topKGate() });

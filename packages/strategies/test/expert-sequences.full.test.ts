@@ -1,20 +1,87 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { manualSeed, setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
+import { fromData, manualSeed, nn, optim, type Tensor } from '@shardwise/core';
+import {
+  collectivesOf,
+  colwiseParallel,
+  compose,
+  ddp,
+  expertParallel,
+  parallelize,
+  sequenceParallel,
+  shard,
+  tensorParallel,
+} from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { expect, it } from 'vitest';
-import { z } from 'zod';
-import { found, SequenceModel, train } from './ranks/expert-sequences.ts';
+import { features, SequenceModel } from './ranks/expert-models.ts';
+
+const [sequences, tokens] = [4, 6];
+
+/** Trains for three steps on some of the sequences. Returns the losses. */
+async function train(
+  model: SequenceModel,
+  forward: (x: Tensor) => Tensor,
+  first = 0,
+  count = sequences,
+): Promise<number[]> {
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
+  const losses: number[] = [];
+  for (let step = 0; step < 3; step++) {
+    optimizer.zeroGrad();
+    const size = tokens * features;
+    const data = Float32Array.from({ length: count * size }, (_, index) =>
+      Math.sin((first * size + index) * 1.3 + step),
+    );
+    const x = fromData(data, [count, tokens, features], 'f32');
+    const loss = forward(x).sub(x.mul(0.5)).square().mean().add(nn.auxiliaryLoss(model));
+    loss.backward();
+    nn.updateExpertBias(model);
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  return losses;
+}
+
+interface Found {
+  losses: number[];
+  gathers: number;
+}
+
+async function trainInParts({ rank, size, mesh }: RankInThread): Promise<Found> {
+  manualSeed(rank);
+  const model = new SequenceModel(['tp']);
+  const part = shard(1);
+  const styles = {
+    first: colwiseParallel({ output: part }),
+    norm: sequenceParallel(),
+    // Shared layers beside the experts get rows.
+    'experts.shared': colwiseParallel({ input: shard(-2), output: shard(-2) }),
+    last: colwiseParallel({ input: part, output: 'invariant' }),
+  };
+  const experts = expertParallel({ axis: 'tp', sameTokens: ['tp'], input: part });
+  const parallel = await parallelize(model, compose(tensorParallel(styles), experts, ddp()));
+  const gathers = collectivesOf(parallel.plan).filter(
+    ({ operation, redistribution }) =>
+      operation === 'allGather' && redistribution?.module === 'experts',
+  ).length;
+  const count = sequences / (size / 2);
+  const losses = await train(
+    model,
+    (x) => parallel.forward(x),
+    mesh.coordinate('dp') * count,
+    count,
+  );
+  return { losses, gathers };
+}
 
 it('experts route the parts of sequences that sequence parallelism gives ranks, and train as on one rank', async () => {
-  setRank({ device: await cpu() });
-  manualSeed(0);
-  const model = new SequenceModel(true);
-  const alone = await train(model, (x) => model.forward(x));
-  const results = await spawnRanks(4, new URL('./ranks/expert-sequences.ts', import.meta.url), {
-    world: createThreadsWorld({ size: 4, arenaBytes: 16 * 1024 * 1024 }),
+  const [alone = []] = await onRanks(1, () => {
+    manualSeed(0);
+    const model = new SequenceModel(true);
+    return train(model, (x) => model.forward(x));
   });
-  const ranks = z.array(found).length(4).parse(results);
+  const axes = ['dp', 'tp'].map((name) => ({ name, size: 2 }));
+  const ranks = await onRanks(4, trainInParts, { axes });
+  expect(alone).not.toHaveLength(0);
   alone.forEach((loss, step) => {
     const mean = ranks.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / 4;
     expect(mean / loss, `loss of step ${step}`).toBeCloseTo(1, 4);

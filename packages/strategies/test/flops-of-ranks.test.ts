@@ -1,22 +1,104 @@
-import { createThreadsWorld } from '@shardwise/collectives';
+import {
+  type FlopConvention,
+  flopsProfiler,
+  LineMesh,
+  manualSeed,
+  nn,
+  ones,
+  optim,
+  setRank,
+  type Strategy,
+  type Tensor,
+  type Work,
+} from '@shardwise/core';
+import {
+  colwiseParallel,
+  ddp,
+  fsdp,
+  parallelize,
+  pipeline,
+  rowwiseParallel,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { type StrategyName, strategyNames } from './ranks/flops-of-ranks.ts';
-import { testMs, trainingMs } from './time-limits.ts';
 
-const counts = z.object({ flops: z.number(), macs: z.number() });
-const work = z.object({
-  forward: counts,
-  backward: counts,
-  recomputation: counts,
-  optimizer: counts,
-});
-const works = z.record(
-  z.enum(strategyNames),
-  z.object({ plain: work, recomputed: work, elements: work }),
-);
-type StepCounts = z.infer<typeof works>[StrategyName];
+const strategyNames = ['ddp', 'zero2', 'zero3', 'fsdp', 'tensorParallel', 'pipeline'] as const;
+type StrategyName = (typeof strategyNames)[number];
+
+const strategies: Readonly<Record<StrategyName, () => Strategy>> = {
+  ddp,
+  zero2: () => zero({ stage: 2 }),
+  zero3: () => zero({ stage: 3 }),
+  fsdp,
+  tensorParallel: () => tensorParallel({ '0.up': colwiseParallel(), '0.down': rowwiseParallel() }),
+  pipeline: () => pipeline({ microbatches: 2, cut: ['1'], loss }),
+};
+const axes = {
+  ddp: 'dp',
+  zero2: 'dp',
+  zero3: 'dp',
+  fsdp: 'dp',
+  tensorParallel: 'tp',
+  pipeline: 'pp',
+};
+
+function loss(output: Tensor): Tensor {
+  return output.square().mean();
+}
+
+const rows = 8;
+
+/** The operations of this rank in a training step on 8 rows. */
+async function worksOf(name: StrategyName, { group, device }: RankInThread) {
+  setRank({ device, mesh: new LineMesh(axes[name], group) });
+  const share = axes[name] === 'dp' ? rows / group.size : rows;
+  return {
+    /** The products of a step. */
+    plain: await workOf(name, share, 'pytorch', false),
+    /** The products of a step whose block is computed again in the backward pass. */
+    recomputed: await workOf(name, share, 'pytorch', true),
+    /** The sums and products of elements, too, as DeepSpeed counts them. */
+    elements: await workOf(name, share, 'deepspeed', false),
+  };
+}
+
+async function workOf(
+  name: StrategyName,
+  rowsOfRank: number,
+  convention: FlopConvention,
+  recomputes: boolean,
+): Promise<Work> {
+  manualSeed(1);
+  const model = new nn.Sequential(new Block(recomputes), new nn.Linear(6, 4));
+  const parallel = await parallelize(model, strategies[name]());
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  const profiler = flopsProfiler(parallel, { convention });
+  profiler.startProfile();
+  const output = parallel.forward(ones([rowsOfRank, 6]));
+  (name === 'pipeline' ? output : loss(output)).backward();
+  await optimizer.step();
+  return profiler.stopProfile().work;
+}
+
+class Block extends nn.Module {
+  readonly up = new nn.Linear(6, 10);
+  readonly down = new nn.Linear(10, 6);
+  readonly #recomputes: boolean;
+
+  constructor(recomputes: boolean) {
+    super();
+    this.#recomputes = recomputes;
+  }
+
+  forward(x: Tensor): Tensor {
+    const compute = (): Tensor => this.down.forward(this.up.forward(x).gelu());
+    return this.#recomputes ? nn.checkpoint(compute) : compute();
+  }
+}
+
+type StepCounts = Awaited<ReturnType<typeof worksOf>>;
 const size = 2;
 
 /** The products of each layer of the model of the ranks in a forward pass, for all 8 rows. */
@@ -57,19 +139,15 @@ const expected: Readonly<Record<StrategyName, readonly Expected[]>> = {
 };
 
 describe('the operations that the profilers of two ranks count in a step', () => {
-  let ranks: readonly z.infer<typeof works>[] = [];
+  const works = new Map<StrategyName, readonly StepCounts[]>();
 
   beforeAll(async () => {
-    const module = new URL('./ranks/flops-of-ranks.ts', import.meta.url);
-    const found = await runRanks(size, module, {
-      world: createThreadsWorld({ size }),
-      timeoutMs: trainingMs,
-    });
-    ranks = z.array(works).length(size).parse(found);
-  }, testMs);
+    for (const name of strategyNames)
+      works.set(name, await onRanks(size, (rank) => worksOf(name, rank)));
+  });
 
   const each = (name: StrategyName, figure: (found: StepCounts) => number): readonly number[] =>
-    ranks.map((found) => figure(found[name]));
+    (works.get(name) ?? []).map(figure);
   const column = (name: StrategyName, index: number): readonly number[] =>
     expected[name].map((figures) => figures[index] ?? Number.NaN);
 

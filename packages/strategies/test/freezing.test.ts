@@ -1,32 +1,253 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { setRank } from '@shardwise/core';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
-  cases,
-  isPossible,
-  type Outcome,
-  outcomes,
-  trainAlone,
-  variants,
-} from './ranks/freezing.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+  fromData,
+  nn,
+  noGrad,
+  optim,
+  ShardwiseError,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  dataParallel,
+  ddp,
+  fsdp,
+  parallelize,
+  zero,
+  ZeroRedundancyOptimizer,
+} from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { beforeAll, describe, expect, it } from 'vitest';
 
-const size = 2;
+interface Variant {
+  readonly strategy: () => Strategy;
+  readonly hasMaster?: boolean;
+  readonly zeroRedundancy?: boolean;
+}
+
+const variants: Readonly<Record<string, Variant>> = {
+  DDP: { strategy: () => ddp() },
+  'DDP in buckets of one parameter': { strategy: () => ddp({ bucketBytes: 1 }) },
+  'DDP with findUnusedParameters': { strategy: () => ddp({ findUnusedParameters: true }) },
+  'DDP of a static graph': { strategy: () => ddp({ staticGraph: true }) },
+  'DDP with a ZeroRedundancyOptimizer': { strategy: () => ddp(), zeroRedundancy: true },
+  DataParallel: { strategy: () => dataParallel(), hasMaster: true },
+  'ZeRO-1': { strategy: () => zero({ stage: 1 }) },
+  'ZeRO-2': { strategy: () => zero({ stage: 2 }) },
+  'ZeRO-3': { strategy: () => zero({ stage: 3 }) },
+  FSDP: { strategy: () => fsdp() },
+};
+
+/** The way in which a case trains. On one rank without a strategy, it trains the model itself. */
+interface Setup {
+  readonly parallelize: (
+    model: nn.Module & { forward(x: Tensor): Tensor },
+  ) => Promise<(x: Tensor) => Tensor>;
+  readonly optimizer: (model: nn.Module) => { zeroGrad(): void; step(): Promise<unknown> };
+  /** This rank's part of a batch. Shape: -> [B, columns]. */
+  readonly batch: (seed: number, columns: number) => Tensor;
+}
+
+const globalBatch = 12;
+
+/** Fills a model with values that are the same on every rank and are not drawn. */
+function filled<M extends nn.Module>(model: M): M {
+  let index = 0;
+  noGrad(() => {
+    for (const parameter of model.parameters()) {
+      const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
+      parameter.assign(fromData(values, parameter.shape, 'f32'));
+    }
+  });
+  return model;
+}
+
+class Layers extends nn.Module {
+  readonly layers = new nn.ModuleList([
+    new nn.Linear(3, 5),
+    new nn.Linear(5, 5),
+    new nn.Linear(5, 2),
+  ]);
+
+  /** Shape: x [B, 3] -> [B, 2]. */
+  forward(x: Tensor): Tensor {
+    return [...this.layers].reduce((y, layer) => layer.forward(y).tanh(), x);
+  }
+}
+
+const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly nn.Module[]>>> = {
+  'a generator whose discriminator is frozen while it trains': async (setup) => {
+    const generator = filled(
+      new nn.Sequential(new nn.Linear(3, 4), new nn.Tanh(), new nn.Linear(4, 2)),
+    );
+    const discriminator = filled(
+      new nn.Sequential(new nn.Linear(2, 4), new nn.Tanh(), new nn.Linear(4, 1)),
+    );
+    const generate = await setup.parallelize(generator);
+    const judge = await setup.parallelize(discriminator);
+    const optimizers = [setup.optimizer(generator), setup.optimizer(discriminator)] as const;
+    for (let step = 0; step < 3; step++) {
+      const fake = generate(setup.batch(step, 3));
+      discriminator.requiresGrad_(true);
+      optimizers[1].zeroGrad();
+      const real = judge(setup.batch(step + 10, 2))
+        .sub(1)
+        .square()
+        .mean();
+      real.backward();
+      judge(fake.detach()).square().mean().backward();
+      await optimizers[1].step();
+      discriminator.requiresGrad_(false);
+      optimizers[0].zeroGrad();
+      judge(generate(setup.batch(step, 3)))
+        .sub(1)
+        .square()
+        .mean()
+        .backward();
+      await optimizers[0].step();
+    }
+    return [generator, discriminator];
+  },
+  'layers that are released one after the other, with hooks': async (setup) => {
+    const model = filled(new Layers());
+    const [first, second] = model.layers;
+    let calls = 0;
+    const forward = await setup.parallelize(model);
+    for (const { weight } of model.layers) weight.registerPostAccumulateGradHook(() => calls++);
+    first?.requiresGrad_(false);
+    second?.requiresGrad_(false);
+    const optimizer = setup.optimizer(model);
+    for (const release of [() => {}, () => second?.requiresGrad_(), () => first?.requiresGrad_()]) {
+      release();
+      for (let step = 0; step < 2; step++) {
+        optimizer.zeroGrad();
+        nn.functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
+        await optimizer.step();
+      }
+    }
+    if (calls !== 2 + 4 + 6) throw new RangeError(`${calls} calls of hooks`);
+    return [model];
+  },
+  'layers that were frozen before and are released later': async (setup) => {
+    const model = filled(new Layers());
+    const [first, second] = model.layers;
+    first?.requiresGrad_(false);
+    const forward = await setup.parallelize(model);
+    const optimizer = setup.optimizer(model);
+    for (let step = 0; step < 4; step++) {
+      if (step === 1) first?.requiresGrad_(true);
+      if (step === 2) second?.weight.requiresGrad_(false);
+      optimizer.zeroGrad();
+      nn.functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
+      await optimizer.step();
+    }
+    return [model];
+  },
+  'a layer that is frozen with its gradient, which the step still applies': async (setup) => {
+    const model = filled(new Layers());
+    const forward = await setup.parallelize(model);
+    const optimizer = setup.optimizer(model);
+    nn.functional.mseLoss(forward(setup.batch(1, 3)), setup.batch(2, 2)).backward();
+    model.layers.children[0]?.requiresGrad_(false);
+    await optimizer.step();
+    return [model];
+  },
+};
+
+/** DataParallel takes no inputs that require a gradient. */
+function isPossible(variant: string, name: string): boolean {
+  const isChained = name === 'a generator whose discriminator is frozen while it trains';
+  return !(variants[variant]?.hasMaster === true && isChained);
+}
+
+type Outcome = Record<string, number[]>;
+
+async function parametersOf(models: readonly nn.Module[]): Promise<Outcome> {
+  const parameters: Outcome = {};
+  for (const [index, model] of models.entries()) {
+    for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
+      parameters[`${index}.${name}`] = Array.from(new Float32Array(bytes.slice().buffer));
+    }
+  }
+  return parameters;
+}
+
+function rows(seed: number, first: number, count: number, columns: number): Tensor {
+  const values = Float32Array.from({ length: count * columns }, (_, i) =>
+    Math.sin(seed * 31 + (first * columns + i) * 1.7),
+  );
+  return fromData(values, [count, columns], 'f32');
+}
+
+const settings = { lr: 0.2, momentum: 0.9 };
+
+/** Trains on one rank without a strategy. */
+async function trainAlone(name: string): Promise<Outcome> {
+  const models = await cases[name]?.({
+    parallelize: (model) => Promise.resolve((x) => model.forward(x)),
+    optimizer: (model) => new optim.SGD(model.parameters(), settings),
+    batch: (seed, columns) => rows(seed, 0, globalBatch, columns),
+  });
+  return parametersOf(models ?? []);
+}
+
+/** The parameters after each training under each variant, and the error when ranks freeze different parameters. */
+async function outcomesOf({ rank, size }: RankInThread) {
+  const trained: Record<string, Outcome> = {};
+  for (const [name, variant] of Object.entries(variants)) {
+    const { strategy, hasMaster = false, zeroRedundancy = false } = variant;
+    const share = hasMaster ? globalBatch : globalBatch / size;
+    for (const [each, run] of Object.entries(cases)) {
+      if (!isPossible(name, each)) continue;
+      const models = await run({
+        parallelize: async (model) => {
+          const parallel = await parallelize(model, strategy());
+          return (x) => parallel.forward(x);
+        },
+        optimizer: (model) =>
+          zeroRedundancy
+            ? new ZeroRedundancyOptimizer(model.parameters(), optim.SGD, settings)
+            : new optim.SGD(model.parameters(), settings),
+        batch: (seed, columns) => rows(seed, hasMaster ? 0 : rank * share, share, columns),
+      });
+      trained[`${name}: ${each}`] = await parametersOf(models);
+    }
+  }
+  return { trained, disagreement: await disagreement(rank) };
+}
+
+/** Rank 0 freezes another bias than the other ranks do. */
+async function disagreement(rank: number): Promise<string> {
+  const model = filled(new Layers());
+  const parallel = await parallelize(model, ddp());
+  const optimizer = new optim.SGD(model.parameters(), settings);
+  const [first, second] = model.layers;
+  (rank === 0 ? first : second)?.bias?.requiresGrad_(false);
+  try {
+    for (let step = 0; step < 2; step++) {
+      optimizer.zeroGrad();
+      parallel
+        .forward(rows(step, 0, 1, 3))
+        .sum()
+        .backward();
+      await optimizer.step();
+    }
+  } catch (error) {
+    if (!ShardwiseError.isInstance(error)) throw error;
+    return `${error.code} ${error.message}`;
+  }
+  return '';
+}
+
 const alone = new Map<string, Outcome>();
-let ranks: readonly z.infer<typeof outcomes>[] = [];
+let ranks: readonly Awaited<ReturnType<typeof outcomesOf>>[] = [];
 
 beforeAll(async () => {
-  setRank({ device: await cpu() });
-  for (const name of Object.keys(cases)) alone.set(name, await trainAlone(name));
-  const found = await runRanks(size, new URL('./ranks/freezing.ts', import.meta.url), {
-    world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
-    timeoutMs: trainingMs,
-  });
-  ranks = z.array(outcomes).length(size).parse(found);
-}, testMs);
+  for (const name of Object.keys(cases)) {
+    const [outcome = {}] = await onRanks(1, () => trainAlone(name));
+    alone.set(name, outcome);
+  }
+  ranks = await onRanks(2, outcomesOf);
+});
 
 describe.each(Object.keys(variants))('%s', (variant) => {
   it.each(Object.keys(cases).filter((name) => isPossible(variant, name)))(

@@ -1,12 +1,34 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { setRank } from '@shardwise/core';
+import { manualSeed, type Mesh, nn, statistics, zeros } from '@shardwise/core';
+import { GridLinear, ownRows } from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { matrix } from './ranks/grid-traffic.ts';
-import { type GridTask, type Run, run, steps, trainAlone } from './ranks/grid-table.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import {
+  grids,
+  type GridTask,
+  type Run,
+  steps,
+  trainAlone,
+  trainOnGrid,
+} from './ranks/grid-table.ts';
+
+const matrix = { rows: 16, inputs: 8, outputs: 32 };
+
+/** Returns the bytes of this rank's collectives in the forward and backward pass of a product. */
+async function bytesOf(name: GridTask['grid'], mesh: Mesh): Promise<number> {
+  const grid = grids[name]();
+  manualSeed(0);
+  const whole = new nn.Linear(matrix.inputs, matrix.outputs, { bias: false });
+  const layer = await GridLinear.from(whole, grid);
+  const features = matrix.inputs / mesh.group(grid.features).size;
+  const [rows = 0] = ownRows(zeros([matrix.rows]), grid).shape;
+  const x = new nn.Parameter(new Float32Array(rows * features), [rows, features]);
+  const before = statistics().collectiveBytes;
+  const loss = layer.forward(x).sum();
+  loss.backward();
+  await loss.item();
+  return statistics().collectiveBytes - before;
+}
 
 const TOLERANCE = 1e-5;
 
@@ -24,9 +46,8 @@ const tasks: readonly GridTask[] = [
 let alone: Run = { losses: [], norms: [] };
 
 beforeAll(async () => {
-  setRank({ device: await cpu() });
-  alone = await trainAlone();
-}, 300_000);
+  [alone = alone] = await onRanks(1, trainAlone, onCpu);
+});
 
 /**
  * Returns the elements that a rank's collectives move in a product, forward and backward, with q = 2. A scatter counts
@@ -52,14 +73,9 @@ function elementsOf({ grid, axes }: GridTask): number {
 describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.size', (task) => {
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
 
-  it('trains a GPT as one rank does', { timeout: testMs }, async () => {
-    const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-    const found = await runRanks(size, new URL('./ranks/grid-table.ts', import.meta.url), {
-      world,
-      data: task,
-      timeoutMs: trainingMs,
-    });
-    const ranks = z.array(run).length(size).parse(found);
+  it('trains a GPT as one rank does', async () => {
+    const options = { axes: task.axes, ...onCpu };
+    const ranks = await onRanks(size, () => trainOnGrid(task.grid), options);
     expect(alone.losses).toHaveLength(steps);
     for (const { losses, norms } of ranks) {
       alone.losses.forEach((loss, step) =>
@@ -75,10 +91,8 @@ describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.s
     for (const { losses } of others) expect(losses).toEqual(first?.losses);
   });
 
-  it('communicates as much as the papers say', { timeout: testMs }, async () => {
-    const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-    const url = new URL('./ranks/grid-traffic.ts', import.meta.url);
-    const found = await runRanks(size, url, { world, data: task, timeoutMs: trainingMs });
+  it('communicates as much as the papers say', async () => {
+    const found = await onRanks(size, ({ mesh }) => bytesOf(task.grid, mesh), { axes: task.axes });
     expect(found).toEqual(Array.from({ length: size }, () => 4 * elementsOf(task)));
   });
 });

@@ -1,44 +1,190 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { setRank } from '@shardwise/core';
-import { describeDifference } from '@shardwise/testing';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
+import { createHash } from 'node:crypto';
+import { fromData, manualSeed, nn, optim, statistics, type Strategy } from '@shardwise/core';
 import {
-  alone,
-  freezeStep,
-  outcome,
-  wholeKey,
-  wholeNames,
-  wholeStrategies,
-} from './ranks/large-batch-optimizers.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  parallelize,
+  rowwiseParallel,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import { describeDifference } from '@shardwise/testing';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { beforeAll, describe, expect, it } from 'vitest';
+
+const wholeStrategies: Readonly<Record<string, () => Strategy>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+};
+
+/** Optimizers whose updates depend on whole parameters. */
+const wholeOptimizers = {
+  Lamb: (model: nn.Module) => new optim.Lamb(model.parameters(), { lr: 0.02 }),
+  Adafactor: (model: nn.Module) => new optim.Adafactor(model.parameters(), { lr: 0.05 }),
+  Muon: (model: nn.Module) =>
+    new optim.Muon(
+      model.parameters().filter(({ shape }) => shape.length === 2),
+      { lr: 0.02 },
+    ),
+} satisfies Record<string, (model: nn.Module) => optim.Optimizer>;
+type WholeOptimizer = keyof typeof wholeOptimizers;
+const wholeNames = ['Lamb', 'Adafactor', 'Muon'] as const satisfies WholeOptimizer[];
+
+const wholeKey = (optimizer: string, strategy: string): string => `${optimizer} under ${strategy}`;
+
+const freezeStep = 20;
+const oneBitSteps = 120;
+const items = 24;
+
+interface Training {
+  losses: number[];
+  hash: string;
+  /** The bytes of the collectives of each step, as counted in the process group's messages. */
+  bytes: number[];
+}
+interface Outcome {
+  whole: Record<string, Training>;
+  oneBit: Training;
+}
+
+function build(): nn.Sequential {
+  manualSeed(3);
+  return new nn.Sequential(new nn.Linear(16, 64), new nn.Tanh(), new nn.Linear(64, 16));
+}
+
+/** Returns the loss on this rank's share of a batch. 1 to 4 ranks share the batch evenly. */
+function lossOn(
+  forward: (x: ReturnType<typeof fromData>) => ReturnType<typeof fromData>,
+  { rank, size }: { readonly rank: number; readonly size: number },
+  step: number,
+): ReturnType<typeof fromData> {
+  const share = items / size;
+  const x = Float32Array.from({ length: share * 16 }, (_, i) =>
+    Math.sin((i + 1 + rank * share * 16) * (1 + (step % 4) / 7)),
+  );
+  const y = x.map((value, i) => (value * ((i + rank * share * 16) % 3)) / 2);
+  const [inputs, targets] = [x, y].map((data) => fromData(data, [share, 16], 'f32'));
+  if (inputs === undefined || targets === undefined) throw new RangeError('a batch');
+  return nn.functional.mseLoss(forward(inputs), targets);
+}
+
+async function hashOf(model: nn.Module): Promise<string> {
+  const hash = createHash('sha256');
+  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
+  return hash.digest('hex');
+}
+
+/** The number of ranks that compute a layer together. */
+
+const styles = { '0': colwiseParallel(), '2': rowwiseParallel() };
+
+async function observe(context: RankInThread, tp: number): Promise<Outcome> {
+  if (tp === 1) {
+    const whole = await trainWhole(wholeStrategies, context);
+    return { whole, oneBit: await trainOneBit(context) };
+  }
+  const dp = context.size / tp;
+  const composed = Object.entries(wholeStrategies).map(
+    ([name, strategy]) =>
+      [name, () => compose(tensorParallel(styles), strategy())] satisfies [string, () => Strategy],
+  );
+  const place = { rank: context.mesh.coordinate('dp'), size: dp };
+  const whole = await trainWhole(Object.fromEntries(composed), place);
+  return { whole, oneBit: { losses: [], hash: '', bytes: [] } };
+}
+
+async function trainWhole(
+  strategies: Readonly<Record<string, () => Strategy>>,
+  place: { readonly rank: number; readonly size: number },
+): Promise<Record<string, Training>> {
+  const whole: Record<string, Training> = {};
+  for (const [name, strategy] of Object.entries(strategies)) {
+    for (const kind of wholeNames) {
+      const model = build();
+      const parallel = await parallelize(model, strategy());
+      const optimizer = wholeOptimizers[kind](model);
+      const losses: number[] = [];
+      for (let step = 0; step < 10; step++) {
+        model.zeroGrad();
+        const loss = lossOn((x) => parallel.forward(x), place, step);
+        loss.backward();
+        await optimizer.step();
+        losses.push(await loss.item());
+      }
+      whole[wholeKey(kind, name)] = { losses, hash: await hashOf(model), bytes: [] };
+    }
+  }
+  return whole;
+}
+
+async function trainOneBit(context: RankInThread): Promise<Training> {
+  const model = build();
+  const parallel = await parallelize(model, ddp());
+  const optimizer = new optim.OneBitAdam(model.parameters(), { lr: 3e-3, freezeStep });
+  const losses: number[] = [];
+  const bytes: number[] = [];
+  for (let step = 0; step < oneBitSteps; step++) {
+    optimizer.zeroGrad();
+    const loss = parallel.noSync(() => {
+      const own = lossOn((x) => parallel.forward(x), context, step);
+      own.backward();
+      return own;
+    });
+    const before = statistics().collectiveBytes;
+    await optimizer.step();
+    losses.push(await loss.item());
+    bytes.push(statistics().collectiveBytes - before);
+  }
+  return { losses, hash: await hashOf(model), bytes };
+}
+
+/** Does the same training on one rank with whole batches. */
+async function alone(of: WholeOptimizer | 'adam'): Promise<number[]> {
+  const model = build();
+  const optimizer =
+    of === 'adam'
+      ? new optim.AdamW(model.parameters(), { lr: 3e-3, weightDecay: 0 })
+      : wholeOptimizers[of](model);
+  const losses: number[] = [];
+  for (let step = 0; step < (of === 'adam' ? oneBitSteps : 10); step++) {
+    model.zeroGrad();
+    const loss = lossOn((x) => model.forward(x), { rank: 0, size: 1 }, step);
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  return losses;
+}
 
 const expected = { whole: new Map<string, number[]>(), adam: new Array<number>() };
 
 beforeAll(async () => {
-  setRank({ device: await cpu() });
-  for (const name of wholeNames) expected.whole.set(name, await alone(name));
-  expected.adam = await alone('adam');
-}, 300_000);
+  await onRanks(1, async () => {
+    for (const name of wholeNames) expected.whole.set(name, await alone(name));
+    expected.adam = await alone('adam');
+  });
+});
 
 describe.each([
   { size: 2, tp: 1 },
   { size: 3, tp: 1 },
   { size: 4, tp: 2 },
 ])('on $size ranks, of which $tp compute layers together', ({ size, tp }) => {
-  let ranks: readonly z.infer<typeof outcome>[] = [];
+  let ranks: readonly Outcome[] = [];
 
   beforeAll(async () => {
-    const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-    const url = new URL('./ranks/large-batch-optimizers.ts', import.meta.url);
-    ranks = z
-      .array(outcome)
-      .parse(await runRanks(size, url, { world, data: { tp }, timeoutMs: trainingMs }));
-  }, testMs);
+    const axes = [
+      { name: 'dp', size: size / tp },
+      { name: 'tp', size: tp },
+    ];
+    ranks = await onRanks(size, (rank) => observe(rank, tp), { axes: axes.slice(0, tp) });
+  });
 
-  const meanLosses = (of: (rank: z.infer<typeof outcome>) => readonly number[]): number[] => {
+  const meanLosses = (of: (rank: Outcome) => readonly number[]): number[] => {
     const lists = ranks.map(of);
     return (lists[0] ?? []).map(
       (_, step) => lists.reduce((sum, losses) => sum + (losses[step] ?? NaN), 0) / size,

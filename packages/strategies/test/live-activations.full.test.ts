@@ -1,23 +1,165 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { type ScheduleName, scheduleNames } from '@shardwise/strategies';
-import { spawnRanks } from '@shardwise/testing/node';
+import { cpu } from '@shardwise/backend-cpu';
+import {
+  LineMesh,
+  manualSeed,
+  nn,
+  ones,
+  optim,
+  setRank,
+  subscribe,
+  type Tensor,
+} from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/spec';
+import {
+  countModelCosts,
+  explain,
+  parallelize,
+  pipeline,
+  type ScheduleName,
+  scheduleNames,
+  simulateSchedule,
+  stepKinds,
+  stepsOf,
+} from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { liveActivations } from './ranks/live-activations.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+
+type LiveActivations = Record<
+  string,
+  {
+    /**
+     * The most live pairs of a stage and a microbatch at once. `bytes` is the most that the allocator held at once,
+     * without states and messages.
+     */
+    microbatches: number;
+    bytes: number;
+    /** The same counts by the checker of schedules. */
+    counted: {
+      microbatches: number;
+      bytes: number;
+    };
+    /** The bytes that `explain` reports after the first pass. */
+    told: number;
+  }
+>;
+
+const [rows, width, microbatches, blocks] = [64, 32, 8, 8];
+
+/** Shape: x [B, width] -> [B, width]. */
+class Layers extends nn.Module {
+  readonly blocks = new nn.Sequential(
+    ...Array.from(
+      { length: blocks },
+      () => new nn.Sequential(new nn.Linear(width, width), new nn.GELU()),
+    ),
+  );
+
+  forward(x: Tensor): Tensor {
+    return this.blocks.forward(x);
+  }
+}
+
+const loss = (output: Tensor): Tensor => output.square().mean();
+
+/** What a rank keeps by each schedule. Its device must tell what is in use. */
+async function observe({ rank, group }: RankInThread): Promise<LiveActivations> {
+  const underWay = { bytes: 0 };
+  const mesh = new LineMesh('pp', countingSends(group, underWay));
+  const found: LiveActivations = {};
+  for (const schedule of schedules) {
+    const device = await cpu({ byteLength: 32 * 1024 * 1024 });
+    setRank({ device, mesh });
+    manualSeed(1);
+    const model = new Layers();
+    const costs = countModelCosts(model, [ones([rows, width])], { loss });
+    const parallel = await parallelize<Layers, [x: Tensor], Tensor, []>(
+      model,
+      pipeline({ schedule, microbatches, costs, cut: 'flops', loss }),
+    );
+    const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+    const x = ones([rows * microbatches, width]);
+    const pass = async (): Promise<void> => {
+      const value = parallel.forward(x);
+      value.backward();
+      await value.item();
+    };
+    // Parameters move to the device when they are first used.
+    await pass();
+    optimizer.zeroGrad();
+    const before = device.usage().bytesInUse;
+    const [step] = stepsOf(parallel.plan, stepKinds.runStages);
+    if (step === undefined) throw new RangeError('a pipeline has a step that runs its stages');
+    const { cut, costs: planned, edges, schedule: own } = step.data;
+    const summed = new Set<string>();
+    const most = { microbatches: 0, bytes: 0 };
+    let live = 0;
+    const unsubscribe = subscribe(({ category, name }) => {
+      const [, stage = '', letter = ''] = /^(\d+)([FBIW])\d+$/.exec(name) ?? [];
+      if (category !== 'stage' || letter === '') return;
+      if (letter === 'F') live++;
+      if (letter === 'B' || letter === 'W') {
+        live--;
+        summed.add(stage);
+      }
+      const gradients = [...summed].reduce((sum, each) => sum + bytesOf(Number(each), cut), 0);
+      most.microbatches = Math.max(most.microbatches, live);
+      // Messages that other ranks have not received yet do not count as activations of this rank.
+      const { bytesInUse } = device.usage();
+      most.bytes = Math.max(most.bytes, bytesInUse - underWay.bytes - before - gradients);
+    });
+    await pass();
+    unsubscribe();
+    const simulated = simulateSchedule(own, planned, edges).ranks[rank];
+    const told = explain(parallel.plan)
+      .split('\n')
+      .find((line) => new RegExp(`^${rank} +[\\d, ]+  \\d`).test(line));
+    found[schedule] = {
+      ...most,
+      counted: {
+        microbatches: simulated?.peakMicrobatches ?? 0,
+        bytes: simulated?.peakActivationBytes ?? 0,
+      },
+      told: Number(told?.split(/ {2,}/)[4] ?? Number.NaN),
+    };
+  }
+  return found;
+}
+
+/** Wraps a group and counts the memory of messages that were given to send and have not been sent yet. */
+function countingSends(group: ProcessGroup, underWay: { bytes: number }): ProcessGroup {
+  const send: ProcessGroup['send'] = async (buffer, to, options) => {
+    const ownBytes = Math.ceil(buffer.bytes.byteLength / 64) * 64;
+    underWay.bytes += ownBytes;
+    await group.send(buffer, to, options);
+    underWay.bytes -= ownBytes;
+  };
+  const split: ProcessGroup['split'] = async (...of) => {
+    const part = await group.split(...of);
+    return part && countingSends(part, underWay);
+  };
+  const own: Readonly<Record<PropertyKey, unknown>> = { send, split };
+  return new Proxy(group, {
+    get: (target, name) => {
+      const value: unknown = own[name] ?? Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+/** The bytes of the gradients of a stage. A stage begins at one of the blocks. */
+function bytesOf(stage: number, cut: readonly string[]): number {
+  const starts = [0, ...cut.map((path) => Number(path.split('.')[1])), blocks];
+  return ((starts[stage + 1] ?? 0) - (starts[stage] ?? 0)) * 4 * (width * width + width);
+}
 
 const schedules: readonly ScheduleName[] = scheduleNames.filter((name) => name !== 'forwardOnly');
 
 describe('what a rank keeps of activations', () => {
-  let ranks: readonly z.infer<typeof liveActivations>[] = [];
+  let ranks: readonly LiveActivations[] = [];
 
   beforeAll(async () => {
-    const size = 2;
-    const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-    const url = new URL('./ranks/live-activations.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, data: schedules, timeoutMs: trainingMs });
-    ranks = z.array(liveActivations).length(size).parse(found);
-  }, testMs);
+    ranks = await onRanks(2, observe);
+  });
 
   it.each(schedules)('is never more than the checker counts: %s', (schedule) => {
     for (const rank of ranks) {

@@ -1,12 +1,129 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { formatAction, pipelineSchedule } from '@shardwise/strategies';
+import { manualSeed, optim, subscribe, tensor } from '@shardwise/core';
+import {
+  formatAction,
+  parallelize,
+  pipeline,
+  pipelineSchedule,
+  type Schedule,
+  type ScheduleName,
+} from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { outcome, type PipelineTask } from './ranks/pipeline.ts';
-import { trainingMs } from './time-limits.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import {
+  Language,
+  languageBatch,
+  languageLoss,
+  type LanguageOptions,
+} from './ranks/pipeline-models.ts';
 
-const moduleUrl = new URL('./ranks/pipeline.ts', import.meta.url);
+interface Trained {
+  losses: number[];
+  parameters: Record<string, number[]>;
+}
+
+export interface PipelineTask extends LanguageOptions {
+  readonly schedule: ScheduleName | Schedule;
+  readonly cut: readonly string[];
+  readonly microbatches: number;
+  readonly rows: number;
+}
+
+type Outcome = Record<
+  string,
+  {
+    alone: Trained | null;
+    piped: Trained;
+    held: string[];
+    actions: string[];
+  }
+>;
+
+const steps = 3;
+
+/** Trains as a pipeline, and as one rank that accumulates microbatches. */
+async function trainEach(
+  rank: number,
+  tasks: Readonly<Record<string, PipelineTask>>,
+): Promise<Outcome> {
+  const found: Outcome = {};
+  for (const [name, task] of Object.entries(tasks)) {
+    const alone = rank === 0 ? await trainAlone(task) : null;
+    found[name] = { alone, ...(await trainPiped(task)) };
+  }
+  return found;
+}
+
+async function trainAlone(task: PipelineTask): Promise<Trained> {
+  manualSeed(1);
+  const model = new Language(task);
+  manualSeed(2);
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
+  const losses: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    const { ids, targets } = languageBatch(step, task.rows);
+    optimizer.zeroGrad();
+    let total = 0;
+    const { microbatches, rows } = task;
+    let start = 0;
+    for (let microbatch = 0; microbatch < microbatches; microbatch++) {
+      const count = Math.floor(rows / microbatches) + (microbatch < rows % microbatches ? 1 : 0);
+      const x = tensor(ids.slice(start, start + count), 'i32');
+      const y = tensor(targets.slice(start, start + count), 'i32');
+      start += count;
+      const loss = languageLoss(model.forward(x), y).mul(count / rows);
+      loss.backward();
+      total += await loss.item();
+    }
+    optim.clipGradNorm(model.parameters(), 0.5);
+    await optimizer.step();
+    losses.push(total);
+  }
+  return { losses, parameters: await valuesOf(model) };
+}
+
+async function trainPiped(
+  task: PipelineTask,
+): Promise<{ piped: Trained; held: string[]; actions: string[] }> {
+  manualSeed(1);
+  const { schedule, cut, microbatches } = task;
+  const model = await parallelize(
+    new Language(task),
+    pipeline({ schedule, cut, microbatches, loss: languageLoss }),
+  );
+  manualSeed(2);
+  const optimizer = new optim.AdamW(model.module.parameters(), { lr: 1e-2 });
+  const losses: number[] = [];
+  const actions: string[] = [];
+  const unsubscribe = subscribe(({ category, name }) => {
+    if (category === 'stage' && /^\d+[FBIW]\d+$/.test(name)) actions.push(name);
+  });
+  for (let step = 0; step < steps; step++) {
+    const { ids, targets } = languageBatch(step, task.rows);
+    optimizer.zeroGrad();
+    const loss = model.forward(tensor(ids, 'i32'), tensor(targets, 'i32'));
+    loss.backward();
+    optim.clipGradNorm(model.module.parameters(), 0.5);
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  unsubscribe();
+  const held = model.module
+    .namedParameters()
+    .filter(([, parameter]) => optimizer.stateOf(parameter) !== undefined)
+    .map(([name]) => name);
+  return { piped: { losses, parameters: await valuesOf(model.module) }, held, actions };
+}
+
+async function valuesOf(model: Language): Promise<Record<string, number[]>> {
+  const state = await model.stateDict();
+  return Object.fromEntries(
+    Object.entries(state).map(([name, { bytes }]) => [
+      name,
+      Array.from(new Float32Array(bytes.slice().buffer)),
+    ]),
+  );
+}
 
 /** The modules at which the test model is cut, for each number of stages. */
 export const cuts = {
@@ -23,9 +140,8 @@ export async function expectSameAsOneRank(
   size: number,
   tasks: Readonly<Record<string, PipelineTask>>,
 ): Promise<void> {
-  const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-  const options = { world, data: tasks, timeoutMs: trainingMs };
-  const ranks = z.array(outcome).parse(await runRanks(size, moduleUrl, options));
+  const options = { axes: [{ name: 'pp', size }], ...onCpu };
+  const ranks = await onRanks(size, ({ rank }) => trainEach(rank, tasks), options);
   for (const [name, { schedule, cut, microbatches }] of Object.entries(tasks)) {
     const { alone } = ranks[0]?.[name] ?? expect.fail(name);
     if (alone === null) return expect.fail(name);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { expectComposed } from './pipeline-composition-cases.ts';
-import type { CompositionTask } from './ranks/pipeline-compositions.ts';
+import { type CompositionTask, expectComposed } from './pipeline-composition-cases.ts';
 import { testMs } from './time-limits.ts';
 
 const tasks: Readonly<Record<string, CompositionTask>> = {

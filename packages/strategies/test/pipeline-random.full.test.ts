@@ -1,8 +1,7 @@
 import { checkSchedule, type Schedule } from '@shardwise/strategies';
 import { expect, test } from 'vitest';
-import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
+import { cuts, expectSameAsOneRank, type PipelineTask } from './pipeline-cases.ts';
 import { randomSchedule } from './pipeline-schedule/random-schedule.ts';
-import type { PipelineTask } from './ranks/pipeline.ts';
 
 /** Returns a generator of numbers from 0 to 1 that are the same in each run (mulberry32). */
 function numbers(seed: number): () => number {

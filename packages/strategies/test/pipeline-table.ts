@@ -1,7 +1,6 @@
 import { pipelineSchedule, type ScheduleName } from '@shardwise/strategies';
 import { describe, expect, it } from 'vitest';
-import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
-import type { PipelineTask } from './ranks/pipeline.ts';
+import { cuts, expectSameAsOneRank, type PipelineTask } from './pipeline-cases.ts';
 import { onePerRank, twoPerRank } from './ranks/schedule-names.ts';
 import { testMs } from './time-limits.ts';
 

@@ -3,14 +3,15 @@ import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { checkpoints } from 'shardwise';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { halfOn, url } from './layout-resharding.ts';
 import {
   initialOf,
   type LayoutName,
   layoutNames,
   ranksOf,
   trainAlone,
-} from './ranks/reshard-layouts.ts';
+  halfOn,
+  runHalf,
+} from './layout-resharding.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
 import { testMs } from './time-limits.ts';
 
@@ -42,7 +43,7 @@ describe('a training that is saved in one layout and continued in another', () =
     setRank({ device: await cpu() });
     alone = await trainAlone();
     const found = await secondHalves(
-      url,
+      runHalf,
       pairs.map(([saved, loaded]) => ({ saved: halfOn(saved), loaded: halfOn(loaded) })),
     );
     losses = found.losses;

@@ -1,8 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { halfOn, url } from './layout-resharding.ts';
-import { layoutNames, trainAlone } from './ranks/reshard-layouts.ts';
+import { layoutNames, trainAlone, halfOn, runHalf } from './layout-resharding.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
 
 const pairs = layoutNames.flatMap((saved) => layoutNames.map((loaded) => ({ saved, loaded })));
@@ -15,7 +14,7 @@ describe('a training that is saved in any layout', () => {
     setRank({ device: await cpu() });
     alone = await trainAlone();
     ({ losses } = await secondHalves(
-      url,
+      runHalf,
       pairs.map(({ saved, loaded }) => ({ saved: halfOn(saved), loaded: halfOn(loaded) })),
     ));
   }, 3_600_000);

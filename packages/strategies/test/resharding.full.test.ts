@@ -1,9 +1,14 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { strategyNames, trainAlone } from './ranks/reshard.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
-import { reshardingOf, type StrategyResharding, url } from './strategy-resharding.ts';
+import {
+  reshardingOf,
+  runHalf,
+  strategyNames,
+  type StrategyResharding,
+  trainAlone,
+} from './strategy-resharding.ts';
 import { testMs } from './time-limits.ts';
 
 // Every strategy is saved and then loaded on more ranks and on fewer. The slow test has all combinations.
@@ -30,7 +35,7 @@ describe('a training that is saved and continued', () => {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     for (const task of ['a GPT', 'an odd MLP'] as const) alone.set(task, await trainAlone(task));
-    ({ losses } = await secondHalves(url, reshardings.map(reshardingOf)));
+    ({ losses } = await secondHalves(runHalf, reshardings.map(reshardingOf)));
   }, testMs);
 
   it.each(reshardings.map((each, index) => ({ ...each, index })))(

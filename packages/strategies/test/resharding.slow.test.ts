@@ -2,9 +2,14 @@ import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { taskNames } from './ranks/models.ts';
-import { strategyNames, trainAlone } from './ranks/reshard.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
-import { reshardingOf, type StrategyResharding, url } from './strategy-resharding.ts';
+import {
+  reshardingOf,
+  runHalf,
+  strategyNames,
+  type StrategyResharding,
+  trainAlone,
+} from './strategy-resharding.ts';
 
 const sizes = [1, 2, 3, 4];
 
@@ -22,7 +27,7 @@ describe.each(taskNames)('%s that is saved and continued', (task) => {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     alone = await trainAlone(task);
-    ({ losses } = await secondHalves(url, reshardings.map(reshardingOf)));
+    ({ losses } = await secondHalves(runHalf, reshardings.map(reshardingOf)));
   }, 3_600_000);
 
   it.each(strategyNames)(

@@ -1,72 +1,64 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import { half, lossesSchema } from './ranks/reshard.ts';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { onCpu } from '../../../test/support/on-cpu.ts';
 
-/** One half of a training. `job` is what the ranks are told in addition to the folder. */
-export interface Half {
+/** The number of updates before the checkpoint, and after it. */
+export const half = 10;
+
+/** One half of a training. `job` is how the ranks train. */
+export interface Half<Job> {
   readonly ranks: number;
-  readonly job: Readonly<Record<string, unknown>>;
+  readonly job: Job;
 }
 
 /** A training whose two halves have different ranks or strategies. */
-export interface Resharding {
-  readonly saved: Half;
-  readonly loaded: Half;
+export interface Resharding<Job> {
+  readonly saved: Half<Job>;
+  readonly loaded: Half<Job>;
 }
 
-/** Runs the jobs on `size` ranks. Returns the mean losses of each. */
-async function onRanks(
-  size: number,
-  url: URL,
-  jobs: readonly unknown[],
-): Promise<readonly (readonly number[])[]> {
-  const found = await runRanks(size, url, {
-    world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
-    data: jobs,
-    timeoutMs: 3_000_000,
-  });
-  const ranks = z.array(lossesSchema).parse(found);
-  return jobs.map((_, job) =>
-    Array.from(
-      { length: half },
-      (__, step) => ranks.reduce((sum, losses) => sum + (losses[job]?.[step] ?? NaN), 0) / size,
-    ),
-  );
+/** The folder that the first half saves to, or that the second half continues from. */
+interface Folder {
+  readonly to?: string;
+  readonly from?: string;
 }
+
+/** Runs half of a training on this rank. Returns the losses of its part of each batch. */
+export type RunHalf<Job> = (
+  place: RankInThread,
+  job: Job,
+  folder: Folder,
+) => Promise<readonly number[]>;
 
 /**
  * Returns the losses of the second halves, in the order of `reshardings`, and the folders in which the first halves
- * were saved. The module at `url` takes a list of jobs, each with a folder `to` or `from`.
+ * were saved.
  */
-export async function secondHalves(
-  url: URL,
-  reshardings: readonly Resharding[],
+export async function secondHalves<Job>(
+  run: RunHalf<Job>,
+  reshardings: readonly Resharding<Job>[],
 ): Promise<{
   readonly losses: readonly (readonly number[])[];
-  readonly folderOf: (saved: Half) => string;
+  readonly folderOf: (saved: Half<Job>) => string;
 }> {
   const directory = await mkdtemp(join(tmpdir(), 'shardwise-reshard-'));
-  const folderOf = (saved: Half): string =>
+  const folderOf = (saved: Half<Job>): string =>
     join(directory, JSON.stringify(saved).replaceAll(/[^\w]+/g, '-'));
-  for (const [size, list] of Map.groupBy(reshardings, ({ saved }) => saved.ranks)) {
-    const folders = new Map(list.map(({ saved }) => [folderOf(saved), saved.job]));
-    await onRanks(
-      size,
-      url,
-      [...folders].map(([to, job]) => ({ ...job, to })),
+  const lossesOf = async ({ ranks, job }: Half<Job>, folder: Folder): Promise<number[]> => {
+    const found = await onRanks(ranks, (place) => run(place, job, folder), onCpu);
+    return Array.from(
+      { length: half },
+      (_, step) => found.reduce((sum, losses) => sum + (losses[step] ?? NaN), 0) / ranks,
     );
-  }
-  const losses = new Map<Resharding, readonly number[]>();
-  for (const [size, list] of Map.groupBy(reshardings, ({ loaded }) => loaded.ranks)) {
-    const jobs = list.map(({ saved, loaded }) => ({ ...loaded.job, from: folderOf(saved) }));
-    const found = await onRanks(size, url, jobs);
-    list.forEach((each, index) => losses.set(each, found[index] ?? []));
-  }
-  return { losses: reshardings.map((each) => losses.get(each) ?? []), folderOf };
+  };
+  for (const [to, saved] of new Map(reshardings.map(({ saved }) => [folderOf(saved), saved])))
+    await lossesOf(saved, { to });
+  const losses: (readonly number[])[] = [];
+  for (const { saved, loaded } of reshardings)
+    losses.push(await lossesOf(loaded, { from: folderOf(saved) }));
+  return { losses, folderOf };
 }
 
 /** Returns the largest relative difference from the losses of one rank without a checkpoint. */

@@ -1,5 +1,4 @@
-import { programs, randomPrograms } from './ranks/several-losses.ts';
-import { severalLossesTable } from './several-losses-table.ts';
+import { programs, randomPrograms, severalLossesTable } from './several-losses-table.ts';
 
 const [first = '', second = ''] = Object.keys(randomPrograms);
 

@@ -1,4 +1,3 @@
-import { programs, randomPrograms } from './ranks/several-losses.ts';
-import { severalLossesTable } from './several-losses-table.ts';
+import { programs, randomPrograms, severalLossesTable } from './several-losses-table.ts';
 
 severalLossesTable([2, 3, 4], Object.keys({ ...programs, ...randomPrograms }));

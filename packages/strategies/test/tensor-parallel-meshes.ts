@@ -1,60 +1,135 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing/node';
+import { createHash } from 'node:crypto';
+import { manualSeed, type nn, optim, type Strategy, type Tensor } from '@shardwise/core';
+import { compose, ddp, fsdp, parallelize, tensorParallel, zero } from '@shardwise/strategies';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { trainings } from './ranks/tensor-parallel-models.ts';
-import {
-  batchStrategies,
-  type MeshSizes,
-  results,
-  type TableTask,
-  trainAlone,
-  type Trained,
-} from './ranks/tensor-parallel-table.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { batchOf, sequences, type Training, trainings } from './ranks/tensor-parallel-models.ts';
+
+const maxNorm = 0.5;
+
+/** The results of a training on one rank. */
+interface Trained {
+  losses: number[];
+  /** The norms of all gradients together before clipping. */
+  norms: number[];
+  /** The SHA-256 of all whole parameters at the end. */
+  hash: string;
+}
+/** The strategies that shard the batch if the mesh has an axis for it. */
+const dataParallel: Readonly<Record<string, () => Strategy>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+};
+
+/** Hybrid sharding, if the mesh has a second axis for it. */
+const hybrid: typeof dataParallel = { HSDP: () => fsdp({ replicas: 'replicas' }) };
+
+interface MeshSizes {
+  readonly replicas: number;
+  readonly dp: number;
+  readonly tp: number;
+}
+
+/** Returns the strategies that shard the batch on a mesh, by name. Returns none if no axis shards it. */
+function batchStrategies({ replicas, dp }: MeshSizes): typeof dataParallel {
+  if (replicas > 1) return hybrid;
+  return dp > 1 ? dataParallel : {};
+}
+
+/** Trains the part of a rank of a mesh. */
+async function trainPart(
+  { styles, build, loss }: Training,
+  over: (() => Strategy) | null,
+  { rank, mesh }: RankInThread,
+  steps: number,
+): Promise<Trained> {
+  const { rank: replica, size: replicas } = mesh.group('replicas');
+  const { rank: place, size: dp } = mesh.group('dp');
+  const share = sequences / (replicas * dp);
+  const first = (replica * dp + place) * share;
+  // All ranks must end up with rank 0's values.
+  manualSeed(rank);
+  const model = build();
+  const only = tensorParallel(styles);
+  const parallel = await parallelize(model, over === null ? only : compose(only, over()));
+  return run(model, steps, (step) => {
+    const { ids, targets } = batchOf(step, first, first + share);
+    return loss(parallel.forward(ids), targets);
+  });
+}
+
+/** Does the same training on one rank without a strategy. */
+async function trainAlone({ build, reference }: Training, steps: number): Promise<Trained> {
+  manualSeed(0);
+  const model = build();
+  return run(model, steps, (step) => {
+    const { ids, targets } = batchOf(step);
+    return reference(model.forward(ids), targets);
+  });
+}
+
+async function run(
+  model: nn.Module,
+  steps: number,
+  pass: (step: number) => Tensor,
+): Promise<Trained> {
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
+  const losses: number[] = [];
+  const norms: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    const loss = pass(step);
+    loss.backward();
+    const norm = optim.clipGradNorm(model.parameters(), maxNorm);
+    await optimizer.step();
+    losses.push(await loss.item());
+    norms.push(await norm.item());
+  }
+  const hash = createHash('sha256');
+  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
+  return { losses, norms, hash: hash.digest('hex') };
+}
 
 /** The tolerance for sums that were added in another order. */
 const TOLERANCE = 1e-5;
+
+/** A training, and the strategy that divides its batch, if there is one. */
+type Case = readonly [title: string, training: string, over: (() => Strategy) | null];
 
 /** Tests every training of this many steps on every mesh. */
 export function tensorParallelTable(meshes: readonly MeshSizes[], steps: number): void {
   const alone = new Map<string, Trained>();
 
   beforeAll(async () => {
-    setRank({ device: await cpu() });
     for (const [name, training] of Object.entries(trainings)) {
-      alone.set(name, await trainAlone(training, steps));
+      const [trained] = await onRanks(1, () => trainAlone(training, steps), onCpu);
+      if (trained !== undefined) alone.set(name, trained);
     }
-  }, testMs);
+  });
 
   describe.each(meshes)(
     'tensor parallelism on a mesh of replicas $replicas, dp $dp, tp $tp',
     (mesh) => {
       const { replicas, dp, tp } = mesh;
       const size = replicas * dp * tp;
-      let ranks: readonly z.infer<typeof results>[] = [];
+      const axes = (['replicas', 'dp', 'tp'] as const).map((name) => ({ name, size: mesh[name] }));
+      const batch = Object.entries(batchStrategies(mesh));
+      const cases = Object.keys(trainings).flatMap((name): readonly Case[] =>
+        batch.length === 0
+          ? [[name, name, null]]
+          : batch.map(([each, over]) => [`${each}: ${name}`, name, over]),
+      );
 
-      beforeAll(async () => {
-        const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
-        const data: TableTask = { mesh, steps };
-        const found = await spawnRanks(
-          size,
-          new URL('./ranks/tensor-parallel-table.ts', import.meta.url),
-          { world, data, timeoutMs: trainingMs },
-        );
-        ranks = z.array(results).parse(found);
-      }, testMs);
-
-      const names = Object.keys(batchStrategies(mesh)).map((name) => `${name}: `);
-      const over = names.length === 0 ? [''] : names;
-
-      it.each(
-        over.flatMap((each) => Object.keys(trainings).map((name) => [`${each}${name}`, name])),
-      )('trains %s as one rank does', (key, name) => {
-        const each = ranks.flatMap((rank) => rank[key] ?? []);
-        expect(each).toHaveLength(size);
+      it.each(cases)('trains %s as one rank does', async (_, name, over) => {
+        const training = trainings[name] ?? expect.fail(name);
+        const each = await onRanks(size, (place) => trainPart(training, over, place, steps), {
+          axes,
+          ...onCpu,
+        });
         const expected = alone.get(name);
         expect(expected?.losses).toHaveLength(steps);
         expected?.losses.forEach((loss, step) => {

@@ -1,34 +1,104 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { optim, setRank, type Tensor } from '@shardwise/core';
-import { assertAllclose, interpreter } from '@shardwise/testing';
-import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
 import {
-  batchesOf,
-  batchOf,
-  build,
-  lossOf,
-  optimizerOf,
-  strategies,
-  trained,
-  type Trained,
-  type UnevenBatchesTask,
-} from './ranks/uneven-batches.ts';
-import { trainingMs } from './time-limits.ts';
+  allReduce,
+  fromData,
+  manualSeed,
+  nn,
+  optim,
+  setRank,
+  ShardwiseError,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { ddp, fsdp, joinBatches, type JoinOptions, parallelize, zero } from '@shardwise/strategies';
+import { assertAllclose, interpreter } from '@shardwise/testing';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+
+const strategies = {
+  ddp: () => ddp(),
+  'zero 1': () => zero({ stage: 1 }),
+  'zero 2': () => zero({ stage: 2 }),
+  'zero 3': () => zero({ stage: 3 }),
+  fsdp: () => fsdp(),
+} satisfies Record<string, () => Strategy>;
+
+const rows = 3;
+
+/** The batch with this number of a rank. Shape: -> [3, 4]. */
+function batchOf(rank: number, number: number): Tensor {
+  const values = Float32Array.from({ length: rows * 4 }, (_, i) =>
+    Math.sin(1 + i + 5 * number + 17 * rank),
+  );
+  return fromData(values, [rows, 4], 'f32');
+}
+
+/** A rank has one batch more than the one before it. */
+const batchesOf = (rank: number): number => 1 + rank;
+
+function build(): nn.Sequential {
+  manualSeed(4);
+  return new nn.Sequential(new nn.Linear(4, 5), new nn.Tanh(), new nn.Linear(5, 1));
+}
+
+const optimizerOf = (model: nn.Module): optim.SGD =>
+  new optim.SGD(model.parameters(), { lr: 0.2, momentum: 0.9 });
+
+const lossOf = (output: Tensor): Tensor => output.square().mean();
+
+interface Trained {
+  weights: number[];
+  updated: boolean[];
+  error: {
+    code: string;
+    message: string;
+  } | null;
+}
+
+interface UnevenBatchesTask {
+  readonly strategy: keyof typeof strategies;
+  readonly options: JoinOptions;
+  /** The rank that has no batch. */
+  readonly without?: number;
+  /** In the second step, the loss of this rank is not finite. */
+  readonly badRank?: number;
+}
+
+async function train(
+  { strategy, options, without, badRank }: UnevenBatchesTask,
+  rank: number,
+): Promise<Trained> {
+  const parallel = await parallelize(build(), strategies[strategy]());
+  const optimizer = optimizerOf(parallel.module);
+  const count = rank === without ? 0 : batchesOf(rank);
+  const batches = Array.from({ length: count }, (_, number) => batchOf(rank, number));
+  const updated: boolean[] = [];
+  let error: Trained['error'] = null;
+  try {
+    for await (const { batch, weight } of joinBatches(batches, options)) {
+      optimizer.zeroGrad();
+      const isBad = rank === badRank && updated.length === 1;
+      const loss = lossOf(parallel.forward(batch)).mul(isBad ? Number.NaN : weight);
+      loss.backward();
+      const isBadAnywhere = allReduce(loss.isFinite().logicalNot().to('f32'), 'dp').gt(0);
+      optim.clipGradNorm(parallel.module.parameters(), 0.5);
+      updated.push(await optimizer.step({ skipIf: isBadAnywhere }));
+    }
+  } catch (caught) {
+    if (!ShardwiseError.isInstance(caught)) throw caught;
+    error = { code: caught.code, message: caught.message };
+  }
+  const weights = parallel.module
+    .parameters()
+    .map(async (each) => Array.from(await each.data(), Number));
+  return { weights: (await Promise.all(weights)).flat(), updated, error };
+}
 
 const size = 3;
 const ranks = Array.from({ length: size }, (_, rank) => rank);
 
 /** The results of each task on all ranks. */
-async function trainAll(tasks: readonly UnevenBatchesTask[]): Promise<readonly Trained[][]> {
-  const found = await runRanks(size, new URL('./ranks/uneven-batches.ts', import.meta.url), {
-    world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
-    data: tasks,
-    timeoutMs: trainingMs,
-  });
-  const byRank = z.array(z.array(trained)).length(size).parse(found);
-  return tasks.map((_, index) => byRank.flatMap((each) => each[index] ?? []));
+function trainAll(tasks: readonly UnevenBatchesTask[]): Promise<readonly (readonly Trained[])[]> {
+  return Promise.all(tasks.map((task) => onRanks(size, ({ rank }) => train(task, rank))));
 }
 
 /** Trains on one rank with the batches of all ranks that have one. */

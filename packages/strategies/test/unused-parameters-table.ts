@@ -1,20 +1,246 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { noGrad, setRank, type Tensor } from '@shardwise/core';
-import { interpreter } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
 import {
-  inputOf,
-  observations,
-  optimizerOf,
-  Parts,
-  programs,
-  read,
-  useOf,
-  variants,
-} from './ranks/unused-parameters.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+  fromData,
+  nn,
+  noGrad,
+  optim,
+  type Strategy,
+  subscribe,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  parallelize,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { failureOf } from './failure-of.ts';
+
+const findUnusedParameters = true;
+const bf16 = { parameterDtype: 'bf16', reduceDtype: 'f32' } as const;
+
+interface Variant {
+  readonly strategy: () => Strategy;
+  /** The largest difference of losses and parameters to those of one rank. Default: that of sums in another order. */
+  readonly tolerance?: number;
+  /** The number of ranks that it needs. Default: any. */
+  readonly ranks?: number;
+  /** A second axis of the mesh, of two ranks. Default: there is none. */
+  readonly second?: 'replicas' | 'tp';
+  /** Whether units must run in the order in which the model declares them. */
+  readonly isOrdered?: boolean;
+}
+
+const variants: Readonly<Record<string, Variant>> = {
+  DDP: { strategy: () => ddp({ findUnusedParameters }) },
+  'ZeRO-1': { strategy: () => zero({ stage: 1, findUnusedParameters }) },
+  'ZeRO-1 in buckets of one parameter': {
+    strategy: () => zero({ stage: 1, bucketBytes: 1, findUnusedParameters }),
+  },
+  'ZeRO-2': { strategy: () => zero({ stage: 2, findUnusedParameters }) },
+  'ZeRO-2 in bf16': {
+    strategy: () => zero({ stage: 2, mixedPrecision: bf16, findUnusedParameters }),
+    tolerance: 3e-2,
+  },
+  'ZeRO-3': { strategy: () => zero({ stage: 3, findUnusedParameters }), isOrdered: true },
+  'ZeRO-3 without prefetch': {
+    strategy: () => zero({ stage: 3, prefetch: 0, findUnusedParameters }),
+    isOrdered: true,
+  },
+  FSDP: { strategy: () => fsdp({ findUnusedParameters }), isOrdered: true },
+  'FSDP that gathers three units ahead': {
+    strategy: () => fsdp({ prefetch: 3, findUnusedParameters }),
+  },
+  'FSDP that keeps parameters until backward': {
+    strategy: () => fsdp({ reshardAfterForward: false, findUnusedParameters }),
+  },
+  'FSDP that reshards everything': {
+    strategy: () => fsdp({ reshardAfterForward: true, findUnusedParameters }),
+    isOrdered: true,
+  },
+  'FSDP that keeps half between neighbours': {
+    strategy: () => fsdp({ reshardAfterForward: 2, findUnusedParameters }),
+    isOrdered: true,
+    ranks: 4,
+  },
+  'FSDP in replicas': {
+    strategy: () => fsdp({ replicas: 'replicas', findUnusedParameters }),
+    ranks: 4,
+    second: 'replicas',
+  },
+  'FSDP in bf16': {
+    strategy: () => fsdp({ mixedPrecision: bf16, findUnusedParameters }),
+    isOrdered: true,
+    tolerance: 3e-2,
+  },
+  'tensor parallelism with ZeRO-1': {
+    strategy: () =>
+      compose(
+        tensorParallel({ 'layers.1': colwiseParallel({ output: 'invariant' }) }),
+        zero({ stage: 1, findUnusedParameters }),
+      ),
+    ranks: 4,
+    second: 'tp',
+  },
+};
+
+const width = 4;
+const count = 4;
+const settings = { lr: 0.05, weightDecay: 0.1 };
+
+/** What a rank runs in a pass: how many times each layer, and whether the head. */
+interface Use {
+  readonly layers: readonly number[];
+  readonly head: boolean;
+}
+
+class Parts extends nn.Module {
+  readonly layers = new nn.ModuleList(
+    Array.from({ length: count }, (_, index) => new nn.Linear(width, width, { bias: index !== 1 })),
+  );
+  readonly head = new nn.Linear(width, 2);
+
+  constructor() {
+    super();
+    let index = 0;
+    noGrad(() => {
+      for (const parameter of this.parameters()) {
+        const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
+        parameter.assign(fromData(values, parameter.shape, 'f32'));
+      }
+    });
+  }
+
+  /** Shape: x [B, 4] -> []. */
+  forward(x: Tensor, { layers, head }: Use): Tensor {
+    let hidden = x;
+    for (const [index, layer] of [...this.layers].entries()) {
+      for (let time = 0; time < (layers[index] ?? 0); time++) {
+        hidden = hidden.add(layer.forward(hidden).tanh());
+      }
+    }
+    return (head ? this.head.forward(hidden) : hidden).square().mean();
+  }
+}
+
+/** A pass of a step. */
+interface Pass {
+  readonly inNoSync?: boolean;
+  readonly evaluates?: boolean;
+}
+
+const programs = {
+  'one pass a step': { steps: 20, passes: [{}] },
+  'two passes a step': { steps: 4, passes: [{}, {}] },
+  'a pass inside noSync': { steps: 4, passes: [{ inNoSync: true }, {}] },
+  'evaluations between': { steps: 4, passes: [{ evaluates: true }, {}, { evaluates: true }] },
+} as const satisfies Record<string, { readonly steps: number; readonly passes: readonly Pass[] }>;
+
+/** What rank `rank` runs in a pass. Chosen at random, other parts on each rank. */
+function useOf(step: number, pass: number, rank: number): Use {
+  let state = (step * 31 + pass * 7 + rank + 1) * 7919;
+  const draw = (below: number): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+  draw(2);
+  const layers = Array.from({ length: count }, () => (draw(5) === 0 ? 2 : draw(2)));
+  return { layers, head: layers.every((times) => times === 0) || draw(3) > 0 };
+}
+
+function inputOf(step: number, pass: number, rank: number): Tensor {
+  const values = Float32Array.from({ length: 2 * width }, (_, index) =>
+    Math.sin((step * 5 + pass * 3 + rank) * 8 + index),
+  );
+  return fromData(values, [2, width], 'f32');
+}
+
+function optimizerOf(model: nn.Module): optim.AdamW {
+  return new optim.AdamW(model.parameters(), settings);
+}
+
+async function read(model: nn.Module): Promise<Record<string, number[]>> {
+  const found: Record<string, number[]> = {};
+  for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
+    found[name] = Array.from(new Float32Array(bytes.slice().buffer));
+  }
+  return found;
+}
+
+interface Trained {
+  losses: number[];
+  parameters: Record<string, number[]>;
+  /** The collectives of each step, sorted, because they are listed as they end. */
+  messages: string[][];
+}
+async function train(
+  strategy: Strategy,
+  program: keyof typeof programs,
+  rank: number,
+): Promise<Trained> {
+  const { steps } = programs[program];
+  const passes: readonly Pass[] = programs[program].passes;
+  const model = new Parts();
+  const parallel = await parallelize(model, strategy);
+  const optimizer = optimizerOf(model);
+  const losses: number[] = [];
+  const messages: string[][] = [];
+  for (let step = 0; step < steps; step++) {
+    const sent: string[] = [];
+    const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+      if (category === 'collective') sent.push(`${name} ${detail}`);
+    });
+    optimizer.zeroGrad();
+    const made: Tensor[] = [];
+    for (const [index, { inNoSync = false, evaluates = false }] of passes.entries()) {
+      const forward = (): Tensor =>
+        parallel.forward(inputOf(step, index, rank), useOf(step, index, rank));
+      if (evaluates) {
+        losses.push(await noGrad(forward).item());
+        continue;
+      }
+      const pass = (): void => {
+        const loss = forward();
+        made.push(loss.retain());
+        loss.backward();
+      };
+      if (inNoSync) parallel.noSync(pass);
+      else pass();
+    }
+    await optimizer.step();
+    for (const loss of made) losses.push(await loss.item());
+    unsubscribe();
+    messages.push(sent.toSorted());
+  }
+  return { losses, parameters: await read(model), messages };
+}
+
+class Reversed extends nn.Module {
+  readonly layers = new nn.ModuleList([
+    new nn.Linear(width, width),
+    new nn.Linear(width, width),
+    new nn.Linear(width, width),
+  ]);
+
+  /** Shape: x [B, 4] -> []. */
+  forward(x: Tensor): Tensor {
+    let hidden = x;
+    for (const layer of [...this.layers].toReversed()) hidden = layer.forward(hidden).tanh();
+    return hidden.mean();
+  }
+}
+
+async function reversed(strategy: Strategy): Promise<void> {
+  const model = new Reversed();
+  const parallel = await parallelize(model, strategy);
+  const optimizer = optimizerOf(model);
+  parallel.forward(inputOf(0, 0, 0)).backward();
+  await optimizer.step();
+}
 
 interface Alone {
   /** The mean of the losses of the ranks, for each pass. */
@@ -57,24 +283,19 @@ async function trainAlone(name: keyof typeof programs, size: number): Promise<Al
 
 /** Trains with every strategy in a world of this size, where each rank uses other parts of the model. */
 export function unusedParametersTable(size: number): void {
-  let ranks: readonly z.infer<typeof observations>[] = [];
   const possible = Object.entries(variants).filter(
     ([, { ranks: needed = size }]) => needed === size,
   );
 
-  beforeAll(async () => {
-    const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
-    const url = new URL('./ranks/unused-parameters.ts', import.meta.url);
-    const found = await spawnRanks(size, url, { world, timeoutMs: trainingMs });
-    ranks = z.array(observations).length(size).parse(found);
-    setRank({ device: interpreter() });
-  }, testMs);
-
   describe.each(possible)(
     `%s on ${size} ranks that use other parameters each`,
-    (variant, options) => {
-      const { tolerance = 2e-5, second, isOrdered = false } = options;
+    (_, { strategy, tolerance = 2e-5, second, isOrdered = false }) => {
       const places = second === 'tp' ? size / 2 : size;
+      const names = second === 'tp' ? ['dp', 'tp'] : ['replicas', 'dp'];
+      const axes =
+        second === undefined
+          ? [{ name: 'dp', size }]
+          : names.map((name) => ({ name, size: size / 2 }));
 
       it.each([
         'one pass a step',
@@ -82,18 +303,22 @@ export function unusedParametersTable(size: number): void {
         'a pass inside noSync',
         'evaluations between',
       ] as const)('trains as one rank does, with the same messages on all: %s', async (program) => {
-        const alone = await trainAlone(program, places);
-        const each = ranks.flatMap(({ trained }) => trained[`${variant}: ${program}`] ?? []);
-        expect(each).toHaveLength(size);
-        expect(each[0]?.losses).toHaveLength(alone.losses.length);
-        alone.losses.forEach((loss, index) => {
+        const [alone] = await onRanks(1, () => trainAlone(program, places));
+        const each = await onRanks(
+          size,
+          ({ rank, mesh }) =>
+            train(strategy(), program, second === 'tp' ? mesh.coordinate('dp') : rank),
+          { axes },
+        );
+        expect(each[0]?.losses).toHaveLength(alone?.losses.length ?? NaN);
+        alone?.losses.forEach((loss, index) => {
           const mean = each.reduce((sum, { losses }) => sum + (losses[index] ?? NaN), 0) / size;
           expect(Math.abs(mean - loss), `loss ${index}`).toBeLessThan(tolerance);
         });
         for (const [index, { parameters, messages }] of each.entries()) {
           expect(parameters).toEqual(each[0]?.parameters);
-          expect(Object.keys(parameters)).toEqual(Object.keys(alone.parameters));
-          for (const [name, values] of Object.entries(alone.parameters)) {
+          expect(Object.keys(parameters)).toEqual(Object.keys(alone?.parameters ?? {}));
+          for (const [name, values] of Object.entries(alone?.parameters ?? {})) {
             values.forEach((value, at) => {
               const difference = Math.abs((parameters[name]?.[at] ?? NaN) - value);
               expect(difference, `${name}[${at}]`).toBeLessThan(tolerance);
@@ -109,15 +334,15 @@ export function unusedParametersTable(size: number): void {
 
       it.runIf(second === undefined)(
         'can run units in another order, or says that it cannot',
-        () => {
-          for (const { reversed } of ranks) {
-            const error = reversed[variant] ?? null;
+        async () => {
+          await onRanks(size, async () => {
+            const error = await failureOf(reversed(strategy()));
             expect(error?.code).toBe(isOrdered ? 'TENSOR_STATE' : undefined);
             if (isOrdered)
               expect(error?.message).toMatch(
                 /Run units in the order in which the model declares them/,
               );
-          }
+          });
         },
       );
     },

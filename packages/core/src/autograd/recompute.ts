@@ -39,8 +39,6 @@ const regionRules: OptionRules<RecomputeOptions> = {
   onRemade: option.callback(),
 };
 
-const { enteredRegions: entered } = rankState;
-
 /**
  * A part of a forward pass of which the backward pass recomputes some values instead of having them kept (Chen
  * et al. 2016, "Training deep nets with sublinear memory cost"). It recomputes them by copies of the nodes. Random
@@ -77,14 +75,14 @@ export class RecomputeRegion implements Region {
 
   /** Recomputes nodes before they are used, so that collectives among them start early. */
   prefetch(nodes: readonly Node[]): void {
-    entered.add(this);
+    rankState.enteredRegions.add(this);
     for (const node of nodes) this.#copyOf(node);
   }
 
   substitute(node: Node): Node {
     if (!this.#isOpen) {
       this.#isOpen = true;
-      entered.add(this);
+      rankState.enteredRegions.add(this);
       setEra(currentEra() + 1);
       this.#options.onBackward?.();
     }
@@ -166,7 +164,8 @@ export function recomputing<T>(gradientsOf: (node: Node, gradient: Node, output:
 
 /** Ends the recomputation of a backward pass. Call this when the pass is over. */
 export function endRecomputation(): void {
-  for (const region of entered) region.close();
-  entered.clear();
+  const { enteredRegions } = rankState;
+  for (const region of enteredRegions) region.close();
+  enteredRegions.clear();
   setEra(0);
 }

@@ -40,11 +40,9 @@ import { fromBytes, onlyElement, type HostData } from './host-data.ts';
 
 const nowhere: readonly string[] = [];
 
-const { afterBackward } = rankState;
-
 /** Runs `callback` when the current backward pass has ended. Hooks call this. */
 export function queueAfterBackward(callback: AfterBackward): void {
-  afterBackward.push(callback);
+  rankState.afterBackward.push(callback);
 }
 
 /**
@@ -350,11 +348,12 @@ export class TensorHandle {
               },
             }),
           );
+          const { afterBackward } = rankState;
           while (afterBackward.length > 0) afterBackward.shift()?.(true);
         }),
       );
     } finally {
-      for (const callback of afterBackward.splice(0)) callback(false);
+      for (const callback of rankState.afterBackward.splice(0)) callback(false);
       endRecomputation();
     }
   }

@@ -1,12 +1,10 @@
 import { createMesh } from '@shardwise/collectives';
 import { manualSeed, noGrad, setRank, type Tensor } from '@shardwise/core';
-import { currentSession, decodeSafetensors, fromBytes, type Module } from '@shardwise/core/extend';
+import { decodeSafetensors, fromBytes, type Module } from '@shardwise/core/extend';
 import { diskFolder } from '@shardwise/core/node';
 import { adapterFiles, type LoraOptions, type QuantizeOptions } from '@shardwise/models';
 import { fromPretrained } from '@shardwise/models/node';
-import type { RankContext } from '@shardwise/testing/ranks';
-import { z } from 'zod';
-import { join } from '../../../../test/ranks/join.ts';
+import type { RankInThread } from '@shardwise/testing/node';
 import { tokens } from '../golden/formulas.ts';
 import { axesOf, counting, partBytesOf, strategies, type StrategyName } from './pretrained.ts';
 
@@ -25,29 +23,28 @@ export const blocks = {
   int8: { bits: 8, doubleQuantization: false, targetModules },
 } as const satisfies Record<string, QuantizeOptions>;
 
-const taskSchema = z.object({
-  folder: z.string(),
-  adapter: z.enum(['LoRA', 'DoRA']),
-  dtype: z.enum(['f32', 'bf16']),
-  quantize: z.enum(['nf4', 'int8']).optional(),
-  strategies: z.array(z.custom<StrategyName>()),
-});
-export type LoadTask = z.infer<typeof taskSchema>;
+export interface LoadTask {
+  readonly folder: string;
+  readonly adapter: keyof typeof adapters;
+  readonly dtype: 'f32' | 'bf16';
+  readonly quantize?: keyof typeof blocks;
+  readonly strategies: readonly StrategyName[];
+}
 
 /** What a rank has read of a folder, and what it then has. */
-export const loaded = z.object({
-  readBytes: z.number(),
+interface Loaded {
+  readonly readBytes: number;
   /** The bytes of what this rank has of the frozen weights. */
-  frozenBytes: z.number(),
+  readonly frozenBytes: number;
   /** The dtypes of parameters that train. */
-  trainedDtypes: z.array(z.string()),
+  readonly trainedDtypes: readonly string[];
   /** The tensors of the adapter, whole. */
-  adapter: z.record(z.string(), z.array(z.number())),
+  readonly adapter: Readonly<Record<string, readonly number[]>>;
   /** Empty for a pipeline, whose last stage alone has them. */
-  logits: z.array(z.number()),
+  readonly logits: readonly number[];
   /** The frozen tensors in blocks and their scales, whole, as text. */
-  frozen: z.record(z.string(), z.string()),
-});
+  readonly frozen: Readonly<Record<string, string>>;
+}
 
 /** Shape: -> i32 [2, 8]. */
 export const ids = (): Tensor => tokens('ids', [2, 8]);
@@ -72,14 +69,15 @@ export async function blocksIn(model: Module, part = 'layers.'): Promise<Record<
   );
 }
 
-export async function main(context: RankContext): Promise<Record<string, z.infer<typeof loaded>>> {
-  const { group } = await join(context);
-  const device = currentSession().backend;
-  const { folder, adapter, dtype, quantize, strategies: names } = taskSchema.parse(context.data);
-  const results: Record<string, z.infer<typeof loaded>> = {};
+/** Loads a model on this rank by each strategy. */
+export async function loadEach(
+  { size, group, device }: RankInThread,
+  { folder, adapter, dtype, quantize, strategies: names }: LoadTask,
+): Promise<Readonly<Record<string, Loaded>>> {
+  const results: Record<string, Loaded> = {};
   for (const name of names) {
     const [axes, make] = strategies[name];
-    setRank({ device, mesh: await createMesh(group, axesOf(axes, context.size)) });
+    setRank({ device, mesh: await createMesh(group, axesOf(axes, size)) });
     manualSeed(1);
     let readBytes = 0;
     const place = counting(diskFolder(folder), (bytes) => {

@@ -17,9 +17,7 @@ import {
   vocabParallelEmbedding,
   zero,
 } from '@shardwise/strategies';
-import type { RankContext } from '@shardwise/testing/ranks';
-import { z } from 'zod';
-import { join } from '../../../../test/ranks/join.ts';
+import type { RankInThread } from '@shardwise/testing/node';
 
 const sizes = {
   vocabSize: 512,
@@ -50,8 +48,6 @@ export const models = {
       numLocalExperts: 4,
     }),
 } as const satisfies Record<string, () => PretrainedModel>;
-
-const modelSchema = z.enum(['llama', 'mixtral', 'mixtral4']);
 
 const tp = (): Strategy => {
   const [column, row] = [colwiseParallel(), rowwiseParallel()];
@@ -99,45 +95,42 @@ export function axesOf(axes: string, ranks: number): readonly MeshAxis[] {
   ];
 }
 
-const jobSchema = z.object({
-  model: modelSchema,
-  strategy: z.custom<StrategyName>((value) => strategyNames.some((name) => name === value)),
+export interface Job {
+  readonly model: keyof typeof models;
+  readonly strategy: StrategyName;
   /** The folder to load, after the model was made in parts or whole. */
-  from: z.string(),
-  way: z.enum(['fromPretrained', 'loadPretrained']),
+  readonly from: string;
+  readonly way: 'fromPretrained' | 'loadPretrained';
   /** The dtype that the parameters are to have, if the model is made of the folder. */
-  dtype: z.enum(['bf16', 'auto']).optional(),
+  readonly dtype?: 'bf16' | 'auto';
   /** The folder to save to. */
-  to: z.string().optional(),
-});
-export type Job = z.infer<typeof jobSchema>;
+  readonly to?: string;
+}
 
-/** For each job, the bytes that this rank has read of the weights, and those that its parts have. */
-export const readSchema = z.array(z.object({ readBytes: z.number(), partBytes: z.number() }));
+/** The bytes that this rank has read of the weights, and those that its parts have. */
+export interface Read {
+  readonly readBytes: number;
+  readonly partBytes: number;
+}
 
-export async function main(context: RankContext): Promise<z.infer<typeof readSchema>> {
-  const { group } = await join(context);
-  const device = currentSession().backend;
-  const results: { readBytes: number; partBytes: number }[] = [];
-  for (const { model, strategy, from, way, dtype = 'f32', to } of z
-    .array(jobSchema)
-    .parse(context.data)) {
-    const [axes, make] = strategies[strategy];
-    setRank({ device, mesh: await createMesh(group, axesOf(axes, context.size)) });
-    manualSeed(1);
-    let readBytes = 0;
-    const folder = counting(diskFolder(from), (bytes) => {
-      readBytes += bytes;
-    });
-    const parallel =
-      way === 'fromPretrained'
-        ? await fromPretrained(folder, { strategy: make(), dtype })
-        : await parallelize(models[model](), make());
-    if (way === 'loadPretrained') await loadPretrained(parallel, folder);
-    results.push({ readBytes, partBytes: partBytesOf(parallel.module.parameters()) });
-    if (to !== undefined) await savePretrained(parallel, to, { maxShardBytes: 100_000 });
-  }
-  return results;
+/** Loads a model on this rank, and saves it. */
+export async function load({ size, group, device }: RankInThread, job: Job): Promise<Read> {
+  const { model, strategy, from, way, dtype = 'f32', to } = job;
+  const [axes, make] = strategies[strategy];
+  setRank({ device, mesh: await createMesh(group, axesOf(axes, size)) });
+  manualSeed(1);
+  let readBytes = 0;
+  const folder = counting(diskFolder(from), (bytes) => {
+    readBytes += bytes;
+  });
+  const parallel =
+    way === 'fromPretrained'
+      ? await fromPretrained(folder, { strategy: make(), dtype })
+      : await parallelize(models[model](), make());
+  if (way === 'loadPretrained') await loadPretrained(parallel, folder);
+  const partBytes = partBytesOf(parallel.module.parameters());
+  if (to !== undefined) await savePretrained(parallel, to, { maxShardBytes: 100_000 });
+  return { readBytes, partBytes };
 }
 
 /** The bytes of what this rank keeps of parameters, without padding. */

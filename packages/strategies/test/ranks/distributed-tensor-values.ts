@@ -1,12 +1,5 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import { fromData, setRank, type MeshAxis, type ProcessGroup, type Tensor } from '@shardwise/core';
+import { fromData, type MeshAxis, type ProcessGroup, type Tensor } from '@shardwise/core';
 import type { Shape } from '@shardwise/core';
-import type { RankContext } from '@shardwise/testing/ranks';
-
-function isWorld(world: unknown): world is ThreadsWorld {
-  return typeof world === 'object' && world !== null && 'memory' in world && 'regions' in world;
-}
 
 /** The mesh of the tests for this number of ranks. */
 export function axesOf(size: number): readonly MeshAxis[] {
@@ -15,20 +8,6 @@ export function axesOf(size: number): readonly MeshAxis[] {
     { name: 'a', size: 2 },
     { name: 'b', size: size / 2 },
   ];
-}
-
-/** Makes this thread a rank of the tests' mesh. */
-export async function joinMesh(
-  { rank, world }: RankContext,
-  axes?: readonly MeshAxis[],
-): Promise<ProcessGroup> {
-  if (!isWorld(world)) throw new TypeError('a ThreadsWorld is expected');
-  const group = joinThreadsWorld(world, rank);
-  const region = world.regions[rank];
-  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
-  const mesh = await createMesh(group, axes ?? axesOf(group.size));
-  setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
-  return group;
 }
 
 /** Returns deterministic values in [-1, 1) that differ for each seed. */

@@ -72,3 +72,28 @@ export async function trainSteps(
   }
   return found;
 }
+
+/** A model whose ranks may have parts of sequences between its layers. */
+export class SequenceModel extends nn.Module {
+  first = new nn.Linear(features, features);
+  norm = new nn.LayerNorm(features);
+  experts: nn.MixtureOfExperts;
+  last = new nn.Linear(features, features);
+
+  /** `over` are the mesh axes whose ranks have parts of the same sequences. */
+  constructor(over: true | readonly string[]) {
+    super();
+    this.experts = new nn.MixtureOfExperts(features, 12, 4, {
+      balance: { kind: 'megatron', coefficient: 0.1, bySequence: over },
+      zLoss: 0.01,
+      bias: { rate: 0.01 },
+      shared: new nn.Linear(features, features),
+    });
+  }
+
+  /** Shape: x [B, T, C] -> [B, T, C]. */
+  forward(x: Tensor): Tensor {
+    const hidden = this.first.forward(x).tanh();
+    return this.last.forward(hidden.add(this.experts.forward(this.norm.forward(hidden))));
+  }
+}

@@ -1,6 +1,12 @@
-import { createMesh } from '@shardwise/collectives';
-import { arange, fromData, manualSeed, nn, optim, setRank, type Tensor } from '@shardwise/core';
-import { currentSession } from '@shardwise/core/extend';
+import {
+  arange,
+  fromData,
+  manualSeed,
+  type MeshAxis,
+  nn,
+  optim,
+  type Tensor,
+} from '@shardwise/core';
 import {
   GridBlock,
   gridCrossEntropy,
@@ -13,19 +19,19 @@ import {
   twoAndAHalfDimensional,
   twoDimensional,
 } from '@shardwise/strategies';
-import type { RankContext } from '@shardwise/testing/ranks';
-import { z } from 'zod';
-import { join } from '../../../../test/ranks/join.ts';
 
 export const steps = 20;
 export const sizes = { batch: 8, tokens: 8, channels: 8, heads: 2, hidden: 32, vocabulary: 16 };
 
-const axes = z.array(z.object({ name: z.string(), size: z.number() }));
-export const gridTask = z.object({ grid: z.enum(['2D', '2.5D', '3D']), axes });
-export type GridTask = z.infer<typeof gridTask>;
+export interface GridTask {
+  readonly grid: '2D' | '2.5D' | '3D';
+  readonly axes: readonly MeshAxis[];
+}
 
-export const run = z.object({ losses: z.array(z.number()), norms: z.array(z.number()) });
-export type Run = z.infer<typeof run>;
+export interface Run {
+  readonly losses: readonly number[];
+  readonly norms: readonly number[];
+}
 
 export const grids: Readonly<Record<GridTask['grid'], () => RankGrid>> = {
   '2D': () => twoDimensional(),
@@ -135,11 +141,8 @@ async function train(model: nn.Module, pass: (step: number) => Tensor): Promise<
 }
 
 /** Trains on this rank's part of a grid. */
-export async function main(context: RankContext): Promise<Run> {
-  const { grid: name, axes: list } = gridTask.parse(context.data);
-  const { group } = await join(context);
-  const mesh = await createMesh(group, list);
-  setRank({ device: currentSession().backend, mesh });
+/** Trains the part of a rank of the grid. */
+export async function trainOnGrid(name: GridTask['grid']): Promise<Run> {
   const grid = grids[name]();
   manualSeed(0);
   const model = await GridGpt.from(new Gpt(), grid);

@@ -13,8 +13,8 @@ export class RankFailure extends Error {
   readonly rank: number;
   readonly report: ErrorReport;
 
-  constructor(rank: number, report: ErrorReport) {
-    super(`rank ${rank}: ${report.name}: ${report.message}`);
+  constructor(rank: number, report: ErrorReport, options?: ErrorOptions) {
+    super(`rank ${rank}: ${report.name}: ${report.message}`, options);
     this.name = 'RankFailure';
     this.rank = rank;
     this.report = report;

@@ -9,7 +9,6 @@ const FLUSH_DEPTH = 64;
 
 // Pending nodes must be computed by the next realization, whichever node is asked for. They are losses and gradients
 // after backward(), and parameters after an update. Otherwise a later read would compute the step again.
-const { pending, released, unissued } = rankState;
 
 /**
  * The updates that `body` adds are either all computed or all dropped. They are also dropped if `body` throws.
@@ -27,6 +26,7 @@ export function asOneUpdate<T>(dropped: () => void, body: () => T): T {
 
 /** Drops the updates of a group one by one, because dropping one may bring back an earlier one of the same tensor. */
 function dropUpdates(updateGroup: UpdateGroup): void {
+  const { pending } = rankState;
   for (;;) {
     const last = [...pending].findLast(([, { group }]) => group === updateGroup);
     if (last === undefined) break;
@@ -41,7 +41,7 @@ function dropUpdates(updateGroup: UpdateGroup): void {
 export function addPending(node: Node, outcome: Outcome = {}, replaced?: PendingWork): void {
   if (node.isUnused) noteUse(node);
   const depth = (replaced?.depth ?? 0) + 1;
-  pending.set(node, { outcome, group: currentScope().updateGroup, depth });
+  rankState.pending.set(node, { outcome, group: currentScope().updateGroup, depth });
   rankState.deepestPending = Math.max(rankState.deepestPending, depth);
 }
 
@@ -55,6 +55,7 @@ export function isPiledUp(): boolean {
 
 /** Removes the pending work of a node, and returns it. */
 export function removePending(node: Node): PendingWork | undefined {
+  const { pending } = rankState;
   const work = pending.get(node);
   pending.delete(node);
   return work;
@@ -62,6 +63,7 @@ export function removePending(node: Node): PendingWork | undefined {
 
 /** Returns all pending work, and leaves none pending. */
 export function takePending(): ReadonlyMap<Node, PendingWork> {
+  const { pending } = rankState;
   const taken = new Map(pending);
   pending.clear();
   rankState.deepestPending = 0;
@@ -91,6 +93,7 @@ export function takingWork<T>(body: () => T): {
 
 /** Gives up pending work. Tensors that it would update keep their values. */
 export function dropWork(work: ReadonlyMap<Node, PendingWork>): void {
+  const { pending } = rankState;
   const before = takePending();
   restorePending(work);
   try {
@@ -109,13 +112,14 @@ export function dropWork(work: ReadonlyMap<Node, PendingWork>): void {
 
 /** Puts back the pending work that a realization took and did not compute. */
 export function restorePending(work: Iterable<readonly [Node, PendingWork]>): void {
+  const { pending } = rankState;
   for (const [node, entry] of work) if (!pending.has(node)) pending.set(node, entry);
 }
 
 /** Frees a node's memory when the pending work has been computed. Errors of later reads name `by`. */
 export function freeAfterRun(node: Node, by: string): void {
   removePending(node);
-  released.set(node, by);
+  rankState.released.set(node, by);
 }
 
 /** Frees a node's memory when no collective that has not been issued can read it any more. */
@@ -128,12 +132,12 @@ export function freeWhenIssued(node: Node, by: string): void {
  * there is none, that is now.
  */
 export function freeWhenRead(node: Node, by: string): void {
-  (pending.size > 0 || isAwaited() ? freeAfterRun : free)(node, by);
+  (rankState.pending.size > 0 || isAwaited() ? freeAfterRun : free)(node, by);
 }
 
 /** Whether collectives, or runs that have taken pending work over, may still read values that are released. */
 function isAwaited(): boolean {
-  return unissued.size > 0 || rankState.runsQueued > 0;
+  return rankState.unissued.size > 0 || rankState.runsQueued > 0;
 }
 
 function free(node: Node, by: string): void {
@@ -142,7 +146,7 @@ function free(node: Node, by: string): void {
 
 /** The nodes that have been released so far and not freed. */
 export function releasedNow(): readonly Node[] {
-  return [...released.keys()];
+  return [...rankState.released.keys()];
 }
 
 /**
@@ -151,6 +155,7 @@ export function releasedNow(): readonly Node[] {
  */
 export function freeReleased(nodes: readonly Node[]): void {
   if (isAwaited()) return;
+  const { pending, released } = rankState;
   for (const node of pending.size === 0 ? released.keys() : nodes) {
     const by = released.get(node);
     if (by !== undefined) free(node, by);
@@ -162,5 +167,5 @@ export function freeReleased(nodes: readonly Node[]): void {
 export function forgetPending(): void {
   takePending();
   rankState.runsQueued = 0;
-  released.clear();
+  rankState.released.clear();
 }

@@ -11,14 +11,13 @@ export const SMALL_ELEMENTS = 256;
 /** The most small values that are remembered. If a program builds more without a step, the oldest are forgotten. */
 const MAX_VALUES = 1024;
 
-const { smallValues: values } = rankState;
-
 /** Remembers a value that the program made, if it is small. No step makes a value without inputs unreadable. */
 export function noteValue(whole: Node): void {
   const node = localOf(whole);
   if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
   if (node.inputs.length === 0) return;
   if (node.rowCount !== null || elementCount(node.shape) > SMALL_ELEMENTS) return;
+  const { smallValues: values } = rankState;
   values.add(node);
   const [oldest] = values;
   if (values.size > MAX_VALUES && oldest !== undefined) values.delete(oldest);
@@ -50,10 +49,10 @@ export function withoutValues<T>(body: () => T): T {
 }
 
 export function smallValues(): ReadonlySet<Node> {
-  return values;
+  return rankState.smallValues;
 }
 
 /** Forgets values that have been computed, or that can no longer be read. */
 export function forgetValues(nodes: Iterable<Node>): void {
-  for (const node of nodes) values.delete(node);
+  for (const node of nodes) rankState.smallValues.delete(node);
 }

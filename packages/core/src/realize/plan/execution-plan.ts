@@ -146,7 +146,7 @@ type Update = ValueGraph['updates'][number];
 /**
  * Decides where updates happen: in the segment that computes the new value (`placed`), or when the result of a
  * collective or the contents from a source arrive (`arriving`). If the old value is read later, the update is `late`:
- * it is a copy after all other steps.
+ * it is a copy after all other steps. A collective reads its inputs until it has been waited for.
  */
 function placeUpdates(
   graph: ValueGraph,
@@ -159,8 +159,13 @@ function placeUpdates(
   /** By value, the step that makes it and the last step that reads it. -1 if there is none. */
   const madeIn = new Int32Array(graph.values.length).fill(-1);
   const lastReads = new Int32Array(graph.values.length).fill(-1);
+  const waits: { readonly id: number; readonly input: number; readonly index: number }[] = [];
   draft.forEach((step, index) => {
-    if (step.kind === 'wait') return;
+    if (step.kind === 'wait') {
+      for (const id of step.values)
+        for (const input of graph.values[id]?.inputs ?? []) waits.push({ id, input, index });
+      return;
+    }
     if (step.kind === 'size') {
       for (const id of step.values) lastReads[id] = index;
       return;
@@ -186,7 +191,9 @@ function placeUpdates(
     const { target, value } = update;
     const index = madeIn[value] ?? -1;
     const step = draft[index];
-    const isReadLater = (lastReads[target] ?? -1) > index;
+    const isReadLater =
+      (lastReads[target] ?? -1) > index ||
+      waits.some((wait) => wait.input === target && wait.id !== value && wait.index > index);
     if (step?.kind === 'compute' && !isReadLater) {
       const here = placed.get(index) ?? [];
       here.push(update);

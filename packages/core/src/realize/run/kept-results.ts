@@ -4,8 +4,6 @@ import type { Node } from '../../graph/node.ts';
 import { targetOf } from '../../graph/updated-leaves.ts';
 import type { Subgraph } from '../collect/collect.ts';
 
-const { keptAverages } = rankState;
-
 /** What a run computes, and what is known of the collectives that it issues. */
 export interface IssuingRun {
   readonly subgraph: Subgraph;
@@ -112,7 +110,7 @@ export function keptResults({ subgraph, outputs, unissued, isRead }: IssuingRun)
       const pass = unissued.get(node)?.pass ?? null;
       const isForOthers =
         pass === null
-          ? node.isOfLibrary && (!keptAverages.has(node) || isUsedUp(node))
+          ? node.isOfLibrary && (!rankState.keptAverages.has(node) || isUsedUp(node))
           : !(pass.isGradEnabled && isOpen(node));
       if (isRemade(node) || (isForOthers && !unread.has(node))) lose(node, pass);
       else keep(node);
