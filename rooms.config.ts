@@ -90,7 +90,7 @@ const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>
       'sharded/parts',
       'sharded/quantized',
     ],
-    sharded: ['plan', 'mixed-precision', 'distributed-data-parallel', 'sharded/*'],
+    sharded: ['parameters', 'plan', 'mixed-precision', 'distributed-data-parallel', 'sharded/*'],
     'pipeline-schedule/actions': [],
     'pipeline-schedule/schedules': ['pipeline-schedule/actions'],
     'pipeline-schedule/check': ['pipeline-schedule/actions'],

@@ -5,10 +5,10 @@ import { repository } from './support/documents.ts';
 
 /**
  * Names that must not come back. A Layout says which part of a tensor a rank has, a Chunk says which elements these
- * are, and redistribute changes a tensor from one layout to another. These names described parts of that before.
+ * are, and redistribute changes a tensor from one layout to another. These names described parts of that before. A
+ * Placement is not one of them: it is how ranks share a parameter out, whose part has a layout.
  */
 const gone = [
-  'Placement',
   'PartitionedParameter',
   'Cut',
   'CutRule',

@@ -122,10 +122,16 @@ export {
 } from './graph/create-node.ts';
 export { CallSite, placeOf } from './graph/call-site.ts';
 export { isOp, type Node, type NodeValue } from './graph/node.ts';
-export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
+export {
+  Gradient,
+  type GradientHook,
+  type GradientReduction,
+  type LeafGradient,
+  type Update,
+} from './tensor/gradient.ts';
 export type { UpdateRequest, Updater } from './tensor/updater.ts';
 export { GradientSum } from './tensor/gradient-sum.ts';
-export { queueAfterBackward } from './tensor/handle.ts';
+export { queueAfterBackward } from './tensor/run-backward.ts';
 export { RecomputeRegion } from './autograd/recompute.ts';
 export { backwardTo } from './autograd/backward-to.ts';
 export { checkLossTypes } from './autograd/check-loss-types.ts';
@@ -197,15 +203,15 @@ export {
   type MemoryRecord,
 } from './realize/memory/memory-recorder.ts';
 export type { MemoryValue } from './realize/memory/watched-run.ts';
+export { BufferTensor, constructParts, Parameter } from './nn/parameter/parameter.ts';
 export {
-  BufferTensor,
-  constructParts,
-  Parameter,
+  type KeptWhole,
   ParameterPart,
-} from './nn/parameter/parameter.ts';
-export type { ParameterPartOptions } from './nn/parameter/parameter.ts';
+  type ParameterPartOptions,
+  type PartCopy,
+} from './nn/parameter/parameter-part.ts';
 export type { InitialPart } from './nn/parameter/initial-part.ts';
-export { DividedParameter } from './nn/parameter/divided-parameter.ts';
+export { gradientHookError, type Placement } from './tensor/placement.ts';
 export { Conv2d } from './nn/convolution/conv2d.ts';
 export { Dropout } from './nn/layers/dropout.ts';
 export { Embedding } from './nn/layers/embedding.ts';

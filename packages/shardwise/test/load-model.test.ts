@@ -18,7 +18,7 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { singleGroup } from '@shardwise/collectives';
-import { OffloadedOptimizer, LayerParameter } from '@shardwise/strategies';
+import { layerParameter, OffloadedOptimizer } from '@shardwise/strategies';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exportModel } from '../src/checkpoint/single-file/export-model.ts';
 import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
@@ -160,13 +160,13 @@ function oneOfTwo(rank: number): ProcessGroup {
 
 /** One of two parts of a fused projection [6, 2]. The part has rows of three sections, or columns of two. */
 class FusedPart extends nn.Module {
-  readonly weight: LayerParameter;
+  readonly weight: nn.Parameter;
 
   constructor(dim: number, part: number, wholeShape: readonly [number, number] = [6, 2]) {
     super();
     const [rows, columns] = wholeShape;
     setRank({ device, mesh: new LineMesh('tp', oneOfTwo(part)) });
-    this.weight = new LayerParameter(new Float32Array((rows * columns) / 2), {
+    this.weight = layerParameter(new Float32Array((rows * columns) / 2), {
       wholeShape,
       layout:
         dim === 0

@@ -159,12 +159,12 @@ export {
 } from './pipeline-schedule/views/visualize-schedule.ts';
 export { compose } from './apply/compose.ts';
 export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
-export { LayerParameter, type LayerParameterOptions } from './parameters/layer-parameter.ts';
+export { layerParameter, type LayerParameterOptions } from './parameters/layer-placement.ts';
 export { evenSharding, type EvenShardingRequest } from './tensor-parallel/even-sharding.ts';
 export { activationCollectives } from './tensor-parallel/activation-collectives.ts';
 export { forEachTensor, mapTensors } from './modules/map-tensors.ts';
 export { wrapMethod } from './tensor-parallel/wrap-method.ts';
-export { inLayer } from './tensor-parallel/in-layer.ts';
+export { inLayer } from './parameters/in-layer.ts';
 export { collectivesOfMove, moveOver } from '@shardwise/core/extend';
 export { redistribute, redistributeOver } from '@shardwise/core/extend';
 export type { AdaptedProduct, SharedProduct } from './tensor-parallel/adapted-product.ts';

@@ -24,7 +24,6 @@ import {
   fsdp,
   gptTensorParallel,
   headParallel,
-  LayerParameter,
   parallelize,
   planFor,
   redistributeOver,
@@ -364,7 +363,7 @@ async function rangesOfQkv(): Promise<Observations['ranges']> {
   const weight = model
     .namedParameters()
     .find(([name]) => name === 'blocks.0.attention.qkv.weight')?.[1];
-  if (!(weight instanceof LayerParameter)) throw new TypeError('a part is expected');
+  if (weight === undefined) throw new TypeError('a part is expected');
   const { wholeShape, layout } = weight.part;
   return [...dimRanges(wholeShape[0] ?? 0, ['tp'], layout, ownPlace)];
 }

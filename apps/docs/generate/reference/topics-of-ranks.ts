@@ -81,13 +81,13 @@ export const topicsOfRanks: readonly Section[] = [
         'tensor-parallel/parameters',
         'Tensor parallelism: divided parameters and steps',
         'The parameters of divided layers, and the steps of their plans, for authors of styles.',
-        /\/layer-parameter\.|tensor-parallel\/(run-layer|shard-layers|in-layer|parallel-style|styled-modules)\./,
+        /\/parameters\/(layer-placement|in-layer)\.|tensor-parallel\/(run-layer|shard-layers|parallel-style|styled-modules)\./,
       ),
       topic(
         'tensor-parallel',
         'tensorParallel: divided layers',
         'Divides layers by columns, rows, heads or vocabulary (Megatron).',
-        /\/tensor-parallel\/|\/layer-parameter\./,
+        /\/tensor-parallel\//,
       ),
       topic(
         'context-parallel',

@@ -24,8 +24,28 @@ export interface GradientReduction {
   checkUpdate(update: Update): void;
 }
 
+/** What a leaf does with its gradients, from the backward pass that brings them to the update that reads them. */
+export interface LeafGradient extends GradientSink {
+  /** Called when a gradient of this leaf is complete. */
+  readonly hooks: Set<GradientHook>;
+  /** Called with the loss when a backward pass begins that will reach the leaf. */
+  checkLoss: ((loss: Node) => void) | null;
+  /** The store that keeps the gradient. null: the device keeps it. */
+  set pages(pages: TransferParams['pageOut'] | null);
+  /** The node that expressions read the gradient by. Null if there is none. */
+  readonly node: Node | null;
+  /** The nodes of the gradient that are kept in memory. */
+  readonly kept: readonly Node[];
+  /** Replaces the whole gradient. */
+  replace(node: Node): void;
+  /** From now on, gradients go to `reduction`. Returns what it takes them from. */
+  reduceBy(reduction: GradientReduction): Gradient;
+  checkUpdate(update: Update): void;
+  clear(): void;
+}
+
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
-export class Gradient implements GradientSink {
+export class Gradient implements LeafGradient {
   readonly hooks: Set<GradientHook> = new Set();
   /** The gradient of this rank alone, until a reduction takes it. */
   readonly local: GradientSum = new GradientSum();
@@ -38,8 +58,9 @@ export class Gradient implements GradientSink {
    * From now on, gradients go to `reduction`, which adds its results to the total. With null, they go to the
    * total directly.
    */
-  reduceBy(reduction: GradientReduction | null): void {
+  reduceBy(reduction: GradientReduction | null): this {
     this.#reduction = reduction;
+    return this;
   }
 
   /** The store that keeps the gradient. null: the device keeps it. */

@@ -1,12 +1,6 @@
 import { checkBackward } from '../autograd/check-backward.ts';
-import { checkGradientTypes } from '../autograd/check-gradient-types.ts';
-import { walkBackward } from '../autograd/walk.ts';
-import { endRecomputation, recomputing } from '../autograd/recompute.ts';
-import { gradientsOfNode } from '../autograd/gradients-of-node.ts';
 import { kindOf } from '../base/dtype-kind.ts';
-import { withoutAutocast } from '../graph/autocast.ts';
 import { where } from '../graph/ops/elementwise.ts';
-import { constantLike } from '../graph/ops/leaf.ts';
 import { article } from '../graph/infer-checks.ts';
 import { assign } from '../graph/ops/graph-ops.ts';
 import { noGrad } from '../graph/create-node.ts';
@@ -25,8 +19,8 @@ import {
   removePending,
   restorePending,
 } from '../realize/pending/pending.ts';
-import { noteValue, withoutValues } from '../realize/pending/small-values.ts';
-import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
+import { noteValue } from '../realize/pending/small-values.ts';
+import { currentScope, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';
 import { elementCount, formatShape } from '../base/shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
@@ -34,16 +28,19 @@ import type { Layout } from '../spec/layout.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
 import { leafOfConstant } from './constant-leaf.ts';
 import { dataOfRows } from './data-of-rows.ts';
-import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
+import {
+  Gradient,
+  type GradientHook,
+  type GradientReduction,
+  type LeafGradient,
+  type Update,
+} from './gradient.ts';
 import { averagedLater, type Updater } from './updater.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
+import type { Placement } from './placement.ts';
+import { runBackward } from './run-backward.ts';
 
 const nowhere: readonly string[] = [];
-
-/** Runs `callback` when the current backward pass has ended. Hooks call this. */
-export function queueAfterBackward(callback: AfterBackward): void {
-  rankState.afterBackward.push(callback);
-}
 
 /**
  * Makes the assignments inside `body` conditional: a tensor keeps its old contents if `condition` turns out to be true.
@@ -54,7 +51,10 @@ export function skipAssignmentsIf<T>(condition: Node | null, body: () => T): T {
   return within('skipAssignmentsIf', { skipsUpdatesIf: condition }, body);
 }
 
-/** The state of a tensor: its node, its gradient and its data. The operations are in Tensor. */
+/**
+ * The state of a tensor: its node, its gradient and its data. The operations are in Tensor. If the ranks share the tensor
+ * out, its part has all of this, and its placement says how the whole is read and written.
+ */
 export class TensorHandle {
   static {
     const inspects = inspecting<TensorHandle>((tensor, form) =>
@@ -65,18 +65,26 @@ export class TensorHandle {
   }
 
   #node: Node;
+  readonly #placement: Placement<TensorHandle> | null;
   #varyingOver: readonly string[] = nowhere;
-  #gradient: Gradient | null = null;
+  #gradient: LeafGradient | null;
   #updater: Updater | null = null;
   /** The name that a model had this tensor under, if the model now has another tensor in its place. Else null. */
   #formerName: string | null = null;
 
-  constructor(node: Node) {
+  /** `gradient` collects the gradients, if not in the usual way. `placement`: how the ranks share the tensor out. */
+  constructor(
+    node: Node,
+    gradient: LeafGradient | null = null,
+    placement: Placement<TensorHandle> | null = null,
+  ) {
     this.#node = node;
+    this.#gradient = gradient;
+    this.#placement = placement;
     noteValue(node);
   }
 
-  /** The node that holds the contents. The `node` of a subclass may be another one. */
+  /** The node that holds the contents. The `node` of a part or of a tensor with a placement may be another one. */
   get contents(): Node {
     return this.#node;
   }
@@ -84,7 +92,21 @@ export class TensorHandle {
   /** The node that expressions of this tensor read now. Throws TensorStateError if the tensor was replaced. */
   get node(): Node {
     this.checkNotReplaced();
-    return this.#node;
+    return this.#placement === null ? this.#node : this.#placement.read();
+  }
+
+  /**
+   * What has the contents and the gradient: this tensor, or this rank's part of it. Throws TensorStateError if the tensor
+   * was replaced.
+   */
+  get #keeper(): TensorHandle {
+    this.checkNotReplaced();
+    return this.#placement?.part ?? this;
+  }
+
+  /** Returns what this rank keeps of a value. Shape: -> that of the keeper. */
+  #kept(value: Node): Node {
+    return this.#placement?.partOf(value) ?? value;
   }
 
   /** Makes every use of this tensor fail from now on, because its model has another tensor under `name`. */
@@ -106,11 +128,13 @@ export class TensorHandle {
   }
 
   get shape(): Shape {
-    return this.node.shape;
+    this.checkNotReplaced();
+    return this.#node.shape;
   }
 
   get dtype(): DType {
-    return this.node.dtype;
+    this.checkNotReplaced();
+    return this.#placement?.dtype ?? this.#node.dtype;
   }
 
   /** Number of dims. */
@@ -144,7 +168,7 @@ export class TensorHandle {
 
   /** The mesh axes whose ranks each have their own value of this tensor. */
   get varyingOver(): readonly string[] {
-    return this.#varyingOver;
+    return this.#keeper.#varyingOver;
   }
 
   /**
@@ -152,12 +176,12 @@ export class TensorHandle {
    * checkpoint then keeps all of the values. An empty list declares that all ranks have the same value.
    */
   markVarying(axes: readonly string[]): this {
-    this.#varyingOver = axes;
+    this.#keeper.#varyingOver = axes;
     return this;
   }
 
   get requiresGrad(): boolean {
-    return this.node.requiresGrad;
+    return this.#keeper.#node.requiresGrad;
   }
 
   /**
@@ -165,8 +189,8 @@ export class TensorHandle {
    * TensorStateError for a tensor that is computed from others, and DTypeError for integers.
    */
   requiresGrad_(requiresGrad = true): this {
-    this.checkNotReplaced();
-    const { dtype, shape } = this.#node;
+    const own = this.#keeper;
+    const { dtype, shape } = own.#node;
     if (requiresGrad && kindOf(dtype) !== 'float') {
       throw new DTypeError(
         {
@@ -177,20 +201,21 @@ export class TensorHandle {
         { dtype },
       );
     }
-    this.#takeContents();
-    const isUpdate = this.#node.op === 'assign';
-    if (this.#node.op !== 'input' && !isUpdate) {
+    own.#takeContents();
+    const leaf = own.#node;
+    const isUpdate = leaf.op === 'assign';
+    if (leaf.op !== 'input' && !isUpdate) {
       throw new TensorStateError(
         {
-          asked: `requiresGrad_ on a tensor computed by ${this.#node.op}`,
+          asked: `requiresGrad_ on a tensor computed by ${leaf.op}`,
           found: 'only leaves (tensors made from data) collect gradients',
           todo: 'Call it on the leaf',
         },
-        { op: this.#node.op },
+        { op: leaf.op },
       );
     }
     const sink = requiresGrad ? this.#collected() : null;
-    for (const node of isUpdate ? [this.#node, leafOf(this.#node)] : [this.#node]) {
+    for (const node of isUpdate ? [leaf, leafOf(leaf)] : [leaf]) {
       node.requiresGrad = requiresGrad;
       node.sink = sink;
     }
@@ -203,24 +228,22 @@ export class TensorHandle {
     if (node.value === null && isOp(node, 'constant')) this.#node = leafOfConstant(node) ?? node;
   }
 
-  #collected(): Gradient {
-    this.#gradient ??= new Gradient();
-    return this.#gradient;
+  #collected(): LeafGradient {
+    return (this.#keeper.#gradient ??= new Gradient());
   }
 
   /** The gradient's node. It is null before backward() and after zeroGrad(). */
   get gradientNode(): Node | null {
-    this.checkNotReplaced();
-    return this.#gradient?.node ?? null;
+    const own = this.#keeper.#gradient?.node ?? null;
+    return own && (this.#placement?.wholeOf(own) ?? own);
   }
 
   /** Replaces the gradient, for example by its mean over ranks. */
   setGradientNode(node: Node): void {
-    this.checkNotReplaced();
-    const gradient = this.#gradient;
-    if (gradient === null) throw this.#notTrained('to set the gradient');
+    const own = this.#keeper;
+    if (own.#gradient === null) throw own.#notTrained('to set the gradient');
     if (this.#updater?.averagesLater === true) throw averagedLater(this.#updater);
-    gradient.replace(node);
+    own.#gradient.replace(this.#kept(node));
   }
 
   /** The object that updates this tensor in the place of optimizers. null: optimizers update it. */
@@ -234,7 +257,7 @@ export class TensorHandle {
 
   /** The nodes of the gradient that are kept in memory. */
   get keptGradients(): readonly Node[] {
-    return this.#gradient?.kept ?? [];
+    return this.#keeper.#gradient?.kept ?? [];
   }
 
   /**
@@ -242,9 +265,7 @@ export class TensorHandle {
    * gradient.
    */
   reduceGradient(reduction: GradientReduction): Gradient {
-    const gradient = this.#collected();
-    gradient.reduceBy(reduction);
-    return gradient;
+    return this.#collected().reduceBy(reduction);
   }
 
   /**
@@ -257,13 +278,11 @@ export class TensorHandle {
 
   /** Throws TensorStateError if the gradient of this leaf is not the one that `update` needs. */
   checkUpdate(update: Update): void {
-    this.checkNotReplaced();
-    this.#gradient?.checkUpdate(update);
+    this.#keeper.#gradient?.checkUpdate(update);
   }
 
   zeroGrad(): void {
-    this.checkNotReplaced();
-    this.#gradient?.clear();
+    this.#keeper.#gradient?.clear();
   }
 
   /**
@@ -271,13 +290,12 @@ export class TensorHandle {
    * run that reads it has it on the device for as long as the run needs it.
    */
   pageGradient(name: string, store: PageStore): void {
-    this.checkNotReplaced();
     this.#collected().pages = { store: currentSession().numberOf(store), name };
   }
 
   /** Implements registerPostAccumulateGradHook of Tensor. */
   onAccumulated(hook: GradientHook): () => void {
-    if (!this.requiresGrad) throw this.#notTrained('to hook the gradient');
+    if (!this.requiresGrad) throw this.#keeper.#notTrained('to hook the gradient');
     const { hooks } = this.#collected();
     hooks.add(hook);
     return () => hooks.delete(hook);
@@ -285,6 +303,7 @@ export class TensorHandle {
 
   /** Implements registerHook of Tensor. */
   addGradientHook(change: (gradient: Node) => Node): () => void {
+    if (this.#placement !== null) throw this.#placement.hookError(this.shape);
     const node = localOf(this.node);
     if (!node.requiresGrad) throw this.#notTrained('to hook the gradient');
     // A leaf and the node of its pending update share one set of hooks.
@@ -323,39 +342,9 @@ export class TensorHandle {
     checkBackward(this.node, gradient?.shape);
     const root = localOf(this.node);
     const from = gradient?.node ?? null;
-    this.#walkBackward(root, from && (this.node.distributed?.gradientPart(from) ?? from));
+    runBackward(root, from && (this.node.distributed?.gradientPart(from) ?? from));
     if (root.value === null) addPending(root);
     if (isPiledUp()) currentSession().flush();
-  }
-
-  /** Walks backward. If the pass fails, its callbacks still end, so that they do not leak into the next pass. */
-  #walkBackward(root: Node, gradient: Node | null): void {
-    try {
-      withoutAutocast(() =>
-        withoutValues(() => {
-          noGrad(() =>
-            walkBackward([{ output: root, gradient: gradient ?? constantLike(root, 1) }], {
-              needs: (node) => node.requiresGrad,
-              isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
-              onStart: (leaves) => {
-                for (const leaf of leaves) leaf.sink?.expect?.(gradient === null ? root : null);
-              },
-              gradientsOf: recomputing(gradientsOfNode),
-              onLeaf: (leaf, gradient) => {
-                if (gradient === null) return;
-                checkGradientTypes(leaf, gradient);
-                leaf.sink?.accumulate(gradient);
-              },
-            }),
-          );
-          const { afterBackward } = rankState;
-          while (afterBackward.length > 0) afterBackward.shift()?.(true);
-        }),
-      );
-    } finally {
-      for (const callback of rankState.afterBackward.splice(0)) callback(false);
-      endRecomputation();
-    }
   }
 
   /**
@@ -363,15 +352,21 @@ export class TensorHandle {
    * value if the same realization computes them. Shape: value N -> N.
    */
   assign(value: TensorHandle): this {
+    const own = this.#keeper;
     const { skipsUpdatesIf: condition } = currentScope();
-    if (condition === null) return this.store(value.node);
-    return this.store(noGrad(() => where(condition, this.node, value.node)));
+    const kept = this.#kept(value.node);
+    own.store(condition === null ? kept : noGrad(() => where(condition, own.node, kept)));
+    return this;
   }
 
   /** Stores new contents. `assign` calls this after it has applied the condition of skipAssignmentsIf. Shape: value N -> N. */
   store(value: Node): this {
-    this.checkNotReplaced();
+    const own = this.#keeper;
     this.#updater?.checkAssign();
+    if (own !== this) {
+      own.store(this.#kept(value));
+      return this;
+    }
     this.#takeContents();
     const target = this.#node;
     const update = assign(target, value);
@@ -418,13 +413,18 @@ export class TensorHandle {
    * on the device for as long as the run needs them. An update brings them back to the device.
    */
   async pageOut(name: string, store: PageStore): Promise<void> {
-    this.checkNotReplaced();
-    if (this.#node.value === null) await currentSession().realize([this.#node]);
-    await currentSession().pageOut(leafOf(this.#node), name, store);
+    const own = this.#keeper;
+    if (own.#node.value === null) await currentSession().realize([own.#node]);
+    await currentSession().pageOut(leafOf(own.#node), name, store);
   }
 
   /** Computes the tensor and everything that is pending, and keeps the tensor on the device. */
   async realize(): Promise<this> {
+    const own = this.#keeper;
+    if (own !== this) {
+      await own.realize();
+      return this;
+    }
     const node = localOf(this.node);
     if (node.rowCount !== null) {
       throw unknownFault('realize', [node], 'what is kept has a size that is known');
@@ -494,6 +494,11 @@ export class TensorHandle {
 
   /** Frees the device memory at once instead of at garbage collection. */
   dispose(): void {
+    const own = this.#placement?.part;
+    if (own !== undefined) {
+      own.dispose();
+      return;
+    }
     const node = localOf(this.#node);
     if (node.value !== null) freeWhenIssued(node, 'dispose()');
   }

@@ -17,7 +17,7 @@ export {
   headParallel,
   type HeadParallelOptions,
   inLayer,
-  LayerParameter,
+  layerParameter,
   type LayerParameterOptions,
   type ModuleSpec,
   ownRows,

@@ -1,15 +1,15 @@
 import {
   currentSession,
-  type DividedParameter,
   isHeldAt,
   LayoutError,
   type MeshAxis,
   type Module,
   ownPlace,
-  type ParameterPart,
+  type Parameter,
   type ParameterPlan,
   type Plan,
   type ProcessGroup,
+  type Tensor,
 } from '@shardwise/core/extend';
 import type {
   NamedParameters,
@@ -29,9 +29,9 @@ export class AppliedPlan implements PlanContext {
   readonly reducers: Map<string, WholeReducer> = new Map();
   readonly partReducers: Map<string, PartReducer> = new Map();
   buffers: PlanContext['buffers'] = null;
-  readonly #sharded = new Map<string, DividedParameter>();
+  readonly #sharded = new Map<string, Parameter>();
   readonly #planned: ReadonlyMap<string, ParameterPlan>;
-  readonly #whenSharded: ((name: string, part: ParameterPart) => Promise<void>)[] = [];
+  readonly #whenSharded: ((name: string, part: Tensor) => Promise<void>)[] = [];
 
   constructor(plan: Plan<PlanContext>, model: Module) {
     this.plan = plan;
@@ -40,7 +40,7 @@ export class AppliedPlan implements PlanContext {
     this.#planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
   }
 
-  get sharded(): ReadonlyMap<string, DividedParameter> {
+  get sharded(): ReadonlyMap<string, Parameter> {
     return this.#sharded;
   }
 
@@ -80,7 +80,7 @@ export class AppliedPlan implements PlanContext {
     await lowerPrecision(this.model, names, lowPrecision);
   }
 
-  async whenSharded(body: (name: string, part: ParameterPart) => Promise<void>): Promise<void> {
+  async whenSharded(body: (name: string, part: Tensor) => Promise<void>): Promise<void> {
     this.#whenSharded.push(body);
     for (const [name, { part }] of this.#sharded) await body(name, part);
   }

@@ -67,7 +67,7 @@ export function tokensStyle(input: ActivationLayout, over: string): ParallelStyl
       wrapMethod(layer, 'forward', ([x], forward) => {
         const part = redistributeOver(requireTensor(x, path), axis, input, own);
         const result = withCoordinateKeys(rank, () =>
-          withReplicatedParameters(usedAlike(layer, axis), axis, () => forward([part])),
+          withReplicatedParameters(layer, usedAlike(layer, axis), axis, () => forward([part])),
         );
         return redistributeOver(requireTensor(result, path), axis, own, input);
       });

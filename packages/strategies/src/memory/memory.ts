@@ -7,10 +7,10 @@ import {
   option,
   type OptionRules,
   type Parameter,
+  ParameterPart,
   type ParameterState,
   type Tensor,
 } from '@shardwise/core/extend';
-import { StoredPart } from '../parameters/stored-part.ts';
 
 /** The bytes that this rank keeps now on its device. */
 export interface MemoryUse {
@@ -105,7 +105,7 @@ function statesOf(optimizer: MemoryOptions['optimizer'], parameter: Tensor): Nod
 }
 
 function storedOf({ part }: Parameter): Node {
-  return part instanceof StoredPart ? part.stored : part.contents;
+  return part instanceof ParameterPart ? part.stored : part.contents;
 }
 
 /** Returns where the contents of a node lie. For an update that has not run yet, this is the memory of its target. */

@@ -8,9 +8,10 @@ import {
   type Plan,
 } from '@shardwise/core/extend';
 import { castFloats } from './cast-floats.ts';
-import { LowPrecisionParameter, LowPrecisionPart } from './low-precision-parameter.ts';
+import { LowPrecisionReader } from './low-precision-reader.ts';
 import { requireFloat32 } from './require-float32.ts';
 import { interceptForward } from '../modules/module-method.ts';
+import { standIn, StandInPlacement } from '../parameters/stand-in-placement.ts';
 
 /**
  * Replaces the parameters with these names by ones that forward passes read in fewer bits. Throws ConfigError, before
@@ -26,24 +27,26 @@ export async function lowerPrecision(
   const named = all.filter(([, { dtype }]) => dtype === 'f32');
   const { castForwardInputs = false, parameterDtype, outputDtype } = policy;
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
-  const lowered = new Map<Parameter, LowPrecisionParameter>();
+  const lowered: StandInPlacement<LowPrecisionReader>[] = [];
+  const replacements = new Map<Parameter, Parameter>();
   interceptForward(model, (forward, inputs) => {
-    for (const parameter of lowered.values())
-      parameter.useInForward(atFirstUse(() => parameter.part.lowLeaf()));
+    for (const placement of lowered)
+      placement.useInForward(atFirstUse(() => placement.reader.readForStage()));
     try {
       return castFloats(forward(castFloats(inputs, inputDtype)), outputDtype);
     } finally {
-      for (const parameter of lowered.values()) parameter.useInForward(null);
+      for (const placement of lowered) placement.useInForward(null);
     }
   });
   for (const [, parameter] of named) {
     const data = (await parameter.part.data()).slice();
-    const part = new LowPrecisionPart(data, parameter.part, policy);
-    const low = new LowPrecisionParameter(part, parameter);
+    const reader = new LowPrecisionReader(data, parameter.part, policy);
+    const placement = new StandInPlacement(reader, parameter);
+    replacements.set(parameter, standIn(parameter, placement));
     parameter.dispose();
-    lowered.set(parameter, low);
+    lowered.push(placement);
   }
-  model.replaceParameters(lowered);
+  model.replaceParameters(replacements);
   // Runs now, because as part of the first step it would widen all parameters before the first layer.
   await currentSession().realize([]);
 }

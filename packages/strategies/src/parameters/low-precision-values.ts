@@ -4,6 +4,7 @@ import {
   type LowPrecision,
   type Node,
   noGrad,
+  type PartCopy,
   type Shape,
   Tensor,
   withoutValues,
@@ -18,7 +19,7 @@ export interface LowPrecisionValuesOptions {
 }
 
 /** The low-precision copy of values that an optimizer updates in f32. Forward passes read the copy. */
-export class LowPrecisionValues {
+export class LowPrecisionValues implements PartCopy {
   readonly kept: Tensor;
   /** Whether forward passes convert the values to f32, because their activations are f32. */
   readonly isWidened: boolean;

@@ -18,7 +18,7 @@ import { explainSchedule } from '../pipeline-schedule/views/explain-schedule.ts'
 import { PipelinePasses } from './passes/pipeline-passes.ts';
 import { type RunStages, runStagesKey } from './run-stages-key.ts';
 import { StageMarks } from './stages/stage-marks.ts';
-import { type StageOwner, StageParameter, StagePart } from './stages/stage-parameter.ts';
+import { type StageOwner, stageParameter } from './stages/stage-parameter.ts';
 import type { PassMessage } from './work/pass-messages.ts';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import { requireUnaveraged } from '../plan/averaged-parameters.ts';
@@ -62,9 +62,9 @@ export const runStages: StepKind<RunStages> = {
     await requireSameModel(context, group);
     await requireSameStages(cut, schedule, group);
     await broadcastKeys(group);
-    const replacements = new Map<Parameter, StageParameter>();
+    const replacements = new Map<Parameter, Parameter>();
     for (const [name, parameter] of context.parameters) {
-      replacements.set(parameter, await stageParameter(name, parameter, axis, context));
+      replacements.set(parameter, await placeInStage(name, parameter, axis, context));
     }
     model.replaceParameters(replacements);
     for (const [, buffer] of model.namedBuffers()) {
@@ -194,12 +194,12 @@ function parametersOf({ parameters, axes }: Plan, axis: string, rank: number): n
  * Makes the stand-in for a parameter. The rank of its stage gets rank 0's values, or the part that it has constructed.
  * The other ranks drop their values.
  */
-async function stageParameter(
+async function placeInStage(
   name: string,
   parameter: Parameter,
   axis: string,
   context: PlanContext,
-): Promise<StageParameter> {
+): Promise<Parameter> {
   const { part } = parameter;
   const owner = ownerOf(name, axis, context);
   const isHere = currentSession().mesh.coordinate(axis) === owner.rank;
@@ -209,20 +209,16 @@ async function stageParameter(
   const { initialPart } = parameter;
   if (initialPart !== null) {
     const data = isHere ? initialContents(initialPart, options) : null;
-    const replacement = new StageParameter(
-      new StagePart(data, part.shape, options),
-      parameter,
-      owner,
-    );
+    const replacement = stageParameter(data, parameter, options);
     if (isHere && data === null) replacement.initialPart = initialPart;
     return replacement;
   }
   const value = noGrad(() => ofRankZero(part, [axis]));
   const data = (await value.data()).slice();
-  const own = new StagePart(isHere ? data : null, part.shape, options);
+  const replacement = stageParameter(isHere ? data : null, parameter, options);
   value.dispose();
   parameter.dispose();
-  return new StageParameter(own, parameter, owner);
+  return replacement;
 }
 
 function ownerOf(name: string, axis: string, context: PlanContext): StageOwner {

@@ -1,12 +1,4 @@
-import type {
-  DividedParameter,
-  Module,
-  Parameter,
-  ParameterPart,
-  ParameterPlan,
-  Plan,
-  Tensor,
-} from '@shardwise/core/extend';
+import type { Module, Parameter, ParameterPlan, Plan, Tensor } from '@shardwise/core/extend';
 import type { BatchAxes } from './axes.ts';
 
 /** What a step of a plan adds to the passes of a model. */
@@ -85,7 +77,7 @@ export interface PlanContext {
   /** What the names of collectives over an axis end with, by which they differ from those of other models. */
   readonly numbers: { suffix(axis: string): string };
   /** The parameters of which this rank updates a part, by name. */
-  readonly sharded: ReadonlyMap<string, DividedParameter>;
+  readonly sharded: ReadonlyMap<string, Parameter>;
   /** The objects that average gradients of whole parameters, by mesh axis. */
   readonly reducers: Map<string, WholeReducer>;
   /** The objects that average gradients of parts, by mesh axis. */
@@ -109,5 +101,5 @@ export interface PlanContext {
   /** Has forward passes read the parameters with these names in fewer bits, if the plan says so. */
   lowerPrecision(names: ReadonlySet<string>): Promise<void>;
   /** Runs `body` for each parameter of which this rank keeps only a part, now or as soon as it does. */
-  whenSharded(body: (name: string, part: ParameterPart) => Promise<void>): Promise<void>;
+  whenSharded(body: (name: string, part: Tensor) => Promise<void>): Promise<void>;
 }

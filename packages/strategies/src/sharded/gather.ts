@@ -3,9 +3,9 @@ import {
   axisSize,
   type CollectivePlan,
   currentSession,
-  type DividedParameter,
   dtypes,
   elementCount,
+  type Parameter,
   type ParameterPlan,
 } from '@shardwise/core/extend';
 import { distribute } from '../distributed-data-parallel/distribute.ts';
@@ -29,7 +29,7 @@ import {
   stepsOver,
 } from '../plan/step.ts';
 import type { GradientReducer } from './units/gradient-reducer.ts';
-import type { ShardedParameter } from './parts/sharded-parameter.ts';
+import type { ShardedPlacement } from './parts/sharded-reader.ts';
 import { BLOCK_ELEMENTS, quantizedBytes } from './quantized/quantize-rows.ts';
 import { type AfterForward, afterForwardOf, makeReshardGroups } from './units/after-forward.ts';
 import { checkUnits, installUnits } from './units/install-units.ts';
@@ -129,8 +129,8 @@ export const gather: StepKind<Gather> = {
     for (const { parameters, quantized } of steps.map(({ data: each }) => each)) {
       for (const name of parameters) {
         const planned = context.plannedOf(name);
-        for (const { part } of shardedOf(name, context)) {
-          if (isQuantized(planned, part.numel, quantized)) part.quantizeGathers();
+        for (const { part, reader } of shardedOf(name, context)) {
+          if (isQuantized(planned, part.numel, quantized)) reader.sharded.quantizeGathers();
         }
       }
     }
@@ -166,24 +166,24 @@ function isQuantized(
   return isChosen && elements > 0 && dtypes[dtype].kind === 'float';
 }
 
-/** Returns the parameter of this name if this rank updates a part of it. */
-function shardedOf(name: string, { sharded }: PlanContext): readonly ShardedParameter[] {
-  const parameter = sharded.get(name);
-  return isSharded(parameter) ? [parameter] : [];
+/** Returns the placement of the parameter of this name if this rank updates a part of it. */
+function shardedOf(name: string, { sharded }: PlanContext): readonly ShardedPlacement[] {
+  const placement = sharded.get(name)?.placement ?? null;
+  return isSharded(placement) ? [placement] : [];
 }
 
 // The two classes are loaded only where parameters are sharded. They are recognized by a member, because instanceof
 // would load them with every plan.
-function isSharded(parameter: DividedParameter | undefined): parameter is ShardedParameter {
-  return parameter !== undefined && 'leafOf' in parameter;
+function isSharded(placement: Parameter['placement']): placement is ShardedPlacement {
+  return placement !== null && 'reader' in placement;
 }
 
 function isGradientReducer(reducer: PartReducer | undefined): reducer is GradientReducer {
   return reducer !== undefined && 'order' in reducer;
 }
 
-function namesOf({ sharded }: PlanContext): ReadonlyMap<DividedParameter, string> {
-  return new Map([...sharded].map(([name, parameter]) => [parameter, name]));
+function namesOf({ sharded }: PlanContext): ReadonlyMap<object, string> {
+  return new Map([...sharded].map(([name, { part }]) => [part, name]));
 }
 
 /** Throws LayoutError if a unit gathers parts over another axis than the one whose ranks have them. */
@@ -235,14 +235,14 @@ function withLatest(
   plan: ModelPlan,
   axis: string,
   units: ReadonlyMap<string, ShardedUnit>,
-  names: ReadonlyMap<DividedParameter, string>,
+  names: ReadonlyMap<object, string>,
 ): ModelPlan {
   return mapStepsOver(plan, gather, axis, (step) => {
     const unit = units.get(step.data.unit);
     if (unit?.hasRun !== true) return step;
     const timesIn = (pass: 'forward' | 'backward'): Readonly<Record<string, number>> =>
       Object.fromEntries(
-        [...unit.gathers(pass)].map(([each, times]) => [names.get(each) ?? '', times]),
+        [...unit.gathers(pass)].map(([each, times]) => [names.get(each.part) ?? '', times]),
       );
     return step.with({ latest: { forward: timesIn('forward'), backward: timesIn('backward') } });
   });

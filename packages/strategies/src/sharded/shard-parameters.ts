@@ -1,11 +1,12 @@
 import { axisSize, type Parameter } from '@shardwise/core/extend';
+import { standIn, StandInPlacement } from '../parameters/stand-in-placement.ts';
 import { markPart } from '../plan/averaged-parameters.ts';
 import { batchAxesOf } from '../plan/axes.ts';
 import type { NamedParameters, PlanContext, ShardingRequest } from '../plan/plan-context.ts';
 import { lowPrecisionOf } from '../plan/planned-bytes.ts';
 import { makeHostGroups, reductionOver } from './quantized-reduce.ts';
 import { GradientReducer } from './units/gradient-reducer.ts';
-import { ShardedParameter } from './parts/sharded-parameter.ts';
+import { ShardedReader } from './parts/sharded-reader.ts';
 import { shardedPart } from './parts/sharded-part-of.ts';
 
 /**
@@ -16,7 +17,7 @@ export async function shardParameters(
   named: NamedParameters,
   { over, groups, findUnusedParameters }: ShardingRequest,
   context: PlanContext,
-  onSharded: (name: string, parameter: ShardedParameter) => Promise<void>,
+  onSharded: (name: string, parameter: Parameter) => Promise<void>,
 ): Promise<GradientReducer> {
   const { axis } = over;
   const axes = batchAxesOf(over);
@@ -24,7 +25,7 @@ export async function shardParameters(
   if (quantized !== undefined)
     await makeHostGroups(quantized, axis, axisSize(context.plan.axes, axis));
   const reducer = new GradientReducer(over, findUnusedParameters, quantized);
-  const replacements = new Map<Parameter, ShardedParameter>();
+  const replacements = new Map<Parameter, Parameter>();
   for (const [name, parameter] of named) {
     const planned = context.plannedOf(name);
     const part = await shardedPart(parameter, {
@@ -36,7 +37,8 @@ export async function shardParameters(
       model: context.numbers.suffix(axis),
     });
     const group = groups.findIndex((names) => names.includes(name));
-    const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));
+    const reader = new ShardedReader(part, reducer.add(name, part, group));
+    const replacement = standIn(parameter, new StandInPlacement(reader, parameter));
     markPart(replacement);
     parameter.dispose();
     parameter.initialPart = null;

@@ -1,29 +1,41 @@
-import { type Node, type Parameter, reinterpret, withoutValues } from '@shardwise/core/extend';
+import {
+  gradientHookError,
+  type Module,
+  type Node,
+  Parameter,
+  reinterpret,
+  withoutValues,
+} from '@shardwise/core/extend';
+import { fieldsOf, withParametersIn } from '../modules/parameter-fields.ts';
 
 /**
- * Runs `body` with parameters that all ranks have, in a region in which each rank works on its own part of the
- * activations. The gradients of the parameters are summed over the axis. It works with the parameters of any strategy,
- * whatever node they show at that time.
+ * Runs `body`, a method of `layer`, in which each rank works on its own part of the activations with `parameters` that all
+ * ranks have. The gradients of the parameters are summed over the axis.
  */
 export function withReplicatedParameters<T>(
+  layer: Module,
   parameters: readonly Parameter[],
   axis: string,
   body: () => T,
 ): T {
-  const shared = withoutValues(() =>
-    parameters.map(
-      (parameter) =>
-        [parameter, reinterpret(parameter, axis, 'invariant', 'replicate').node] as const,
-    ),
+  const shared = withoutValues(
+    () => new Map(parameters.map((parameter) => [parameter, replicated(parameter, axis)])),
   );
-  for (const [parameter, node] of shared) show(parameter, node);
-  try {
-    return body();
-  } finally {
-    for (const parameter of parameters) Reflect.deleteProperty(parameter, 'node');
-  }
+  const fields = fieldsOf(layer, new Set(parameters));
+  return withParametersIn(fields, (parameter) => shared.get(parameter) ?? parameter, body);
 }
 
-function show(parameter: Parameter, node: Node): void {
-  Object.defineProperty(parameter, 'node', { value: node, configurable: true });
+/** Returns a parameter that expressions use differently on each rank of the axis. */
+function replicated(parameter: Parameter, axis: string): Parameter {
+  const { shape, dtype, part } = parameter;
+  const { node } = reinterpret(parameter, axis, 'invariant', 'replicate');
+  const placement = {
+    part,
+    dtype,
+    read: (): Node => node,
+    wholeOf: (own: Node): Node => parameter.placement?.wholeOf(own) ?? own,
+    partOf: (whole: Node): Node => parameter.placement?.partOf(whole) ?? whole,
+    hookError: gradientHookError,
+  };
+  return new Parameter(null, shape, { dtype, placement });
 }

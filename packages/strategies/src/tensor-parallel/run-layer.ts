@@ -9,14 +9,16 @@ import {
   type Module,
   type ParameterPlan,
   sameAxisLayout,
+  synchronously,
   withCollectiveName,
 } from '@shardwise/core/extend';
+import { fieldsOf, withParametersIn } from '../modules/parameter-fields.ts';
 import { range } from '../pipeline-schedule/actions/schedule.ts';
 import { runStagesKey } from '../pipeline/run-stages-key.ts';
 import type { PlanContext } from '../plan/plan-context.ts';
 import { plannedParameters, shardingOf } from '../plan/planned-bytes.ts';
 import { type StepKind, stepsOf } from '../plan/step.ts';
-import { inLayer } from './in-layer.ts';
+import { inLayer } from '../parameters/in-layer.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { wrapMethod } from './wrap-method.ts';
 
@@ -96,9 +98,15 @@ export const runLayer: StepKind<RunLayer> = {
     style.install(module, axisOf(currentSession().mesh, axis), path);
     const byName = new Map(context.parameters);
     const own = [...shardingsOf(data, context).keys()].flatMap((name) => byName.get(name) ?? []);
+    // Strategies that are applied later put others in the same fields.
+    const fields = fieldsOf(module, new Set(own));
     for (const method of style.methods ?? ['forward']) {
       wrapMethod(module, method, (inputs, run) =>
-        withCollectiveName(name, () => inLayer(own, () => run(inputs))),
+        withCollectiveName(name, () =>
+          withParametersIn(fields, inLayer, () =>
+            synchronously('the forward pass of a layer that ranks shard', () => run(inputs)),
+          ),
+        ),
       );
     }
   },

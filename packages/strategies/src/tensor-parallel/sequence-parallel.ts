@@ -70,7 +70,7 @@ export function sequenceParallel(options: SequenceParallelOptions = {}): Paralle
       wrapMethod(module, 'forward', ([x, ...rest], forward) => {
         const part = redistributeOver(requireTensor(x, path), axis, input, own);
         const result = withCoordinateKeys(rank, () =>
-          withReplicatedParameters(parameters(), axis, () => forward([part, ...rest])),
+          withReplicatedParameters(module, parameters(), axis, () => forward([part, ...rest])),
         );
         return redistributeOver(requireTensor(result, path), axis, own, output);
       });

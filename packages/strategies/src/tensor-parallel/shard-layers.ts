@@ -21,7 +21,7 @@ import {
   withoutValues,
 } from '@shardwise/core/extend';
 import { initialContents } from '../parameters/initial-contents.ts';
-import { LayerParameter } from '../parameters/layer-parameter.ts';
+import { layerParameter, LayerPlacement } from '../parameters/layer-placement.ts';
 import { runStagesKey } from '../pipeline/run-stages-key.ts';
 import { requireUnaveraged } from '../plan/averaged-parameters.ts';
 import { requireFittingStates } from '../plan/fitting-states.ts';
@@ -88,27 +88,18 @@ export const shardLayers: StepKind<ShardLayers> = {
     await requireSameModel(context, group);
     if (batch !== 'own') await broadcastKeys(group);
     const ranks = { axis, size: group.size };
-    const replacements = new Map<Parameter, LayerParameter>();
+    const replacements = new Map<Parameter, Parameter>();
     for (const [name, parameter] of named) {
       const sharding = shardingOf(context.plannedOf(name), 'parameter', axis);
       if (sharding === null) broadcastValues(parameter, axis);
-      const isLayer = parameter instanceof LayerParameter;
-      if (sharding === null && (batch !== 'own' || isLayer)) {
-        if (isLayer && batch === 'own') {
-          parameter.averageOverBatches({ ...ranks, averages: true });
-        }
-        continue;
+      let placed = parameter;
+      // The step of an earlier axis may have cut the parameter over all axes.
+      if (layerOf(placed) === null && (sharding !== null || batch === 'own')) {
+        placed = await placeInLayer(parameter, layoutOfLayers(context.plannedOf(name), layerAxes));
+        replacements.set(parameter, placed);
       }
-      if (sharding !== null && isLayer) {
-        // The step of an earlier axis has cut the parameter over all axes.
-        if (batch === 'own') parameter.averageOverBatches({ ...ranks, averages: false });
-        continue;
-      }
-      const layout = layoutOfLayers(context.plannedOf(name), layerAxes);
-      const replacement = await layerParameter(parameter, layout);
-      replacements.set(parameter, replacement);
       if (batch === 'own')
-        replacement.averageOverBatches({ ...ranks, averages: sharding === null });
+        layerOf(placed)?.averageOverBatches({ ...ranks, averages: sharding === null });
     }
     model.replaceParameters(replacements);
     for (const [, buffer] of buffers) broadcastValues(buffer, axis);
@@ -156,12 +147,16 @@ function broadcastValues(tensor: Tensor, axis: string): void {
   noGrad(() => part.assign(ofRankZero(part, [axis])));
 }
 
-async function layerParameter(parameter: Parameter, layout: Layout): Promise<LayerParameter> {
+function layerOf({ placement }: Parameter): LayerPlacement | null {
+  return placement instanceof LayerPlacement ? placement : null;
+}
+
+async function placeInLayer(parameter: Parameter, layout: Layout): Promise<Parameter> {
   const { shape: wholeShape, dtype, requiresGrad, initialPart } = parameter;
   const options = { wholeShape, layout, dtype, requiresGrad };
   if (initialPart !== null) {
     const data = initialContents(initialPart, options);
-    const replacement = new LayerParameter(data, options);
+    const replacement = layerParameter(data, options);
     if (data === null) replacement.initialPart = initialPart;
     return replacement;
   }
@@ -169,7 +164,7 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
     noGrad(() => shardOf(ofRankZero(parameter, shardedAxes(layout)), layout)),
   );
   const data = (await part.data()).slice();
-  const replacement = new LayerParameter(data, options);
+  const replacement = layerParameter(data, options);
   part.dispose();
   parameter.dispose();
   return replacement;

@@ -1,19 +1,15 @@
-import { requireSizes } from '../../graph/infer-checks.ts';
-import { inputNode } from '../../graph/create-node.ts';
-import type { Node } from '../../graph/node.ts';
-import { freeNode } from '../../graph/ownership.ts';
 import { currentScope, within } from '../../ambient.ts';
-import { elementCount, formatShape } from '../../base/shape.ts';
-import { type DType, dtypeNames, dtypes, type Shape } from '../../spec/dtype.ts';
-import type { Layout } from '../../spec/layout.ts';
-import { ShapeError } from '../../spec/errors.ts';
-import { type HostData, toBytes } from '../../tensor/host-data.ts';
-import { Tensor } from '../../tensor/tensor.ts';
-import type { InitialPart, KeepPart } from './initial-part.ts';
-import { constructions } from '../construction/constructions.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
+import { freeNode } from '../../graph/ownership.ts';
+import { type DType, dtypeNames, type Shape } from '../../spec/dtype.ts';
+import { type HostData, toBytes } from '../../tensor/host-data.ts';
+import type { Placement } from '../../tensor/placement.ts';
+import { Tensor } from '../../tensor/tensor.ts';
+import { constructions } from '../construction/constructions.ts';
+import type { InitialPart, KeepPart } from './initial-part.ts';
+import { absentNode, leafNode } from './leaf-node.ts';
 
 /** Options of `Parameter`. */
 export interface ParameterOptions {
@@ -21,11 +17,17 @@ export interface ParameterOptions {
   readonly dtype?: DType;
   /** Whether the parameter trains. Default: true. */
   readonly requiresGrad?: boolean;
+  /**
+   * How the ranks share the parameter out, from a strategy, whose part then has the contents and says whether it trains.
+   * Default: this rank has all of it.
+   */
+  readonly placement?: Placement<Tensor>;
 }
 
 const parameterRules: OptionRules<ParameterOptions> = {
   dtype: option.oneOf(...dtypeNames),
   requiresGrad: option.flag,
+  placement: option.object('a Placement'),
 };
 
 /**
@@ -44,17 +46,22 @@ export function constructParts<T>(keepPart: KeepPart, body: () => T): T {
  */
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
+  /** How the ranks share the parameter out. Null: this rank has all of it. */
+  readonly placement: Placement<Tensor> | null;
   /** The part of the contents that was kept, if the parameter was made inside constructParts. */
   initialPart: InitialPart | null = null;
 
-  /** Without `data`, the parameter has no contents of its own. A subclass then determines where they are. */
+  /** `data` is null for a parameter with a placement. Its part has the contents. */
   constructor(data: HostData | null, shape: Shape, options: ParameterOptions = {}) {
     checkOptions('a Parameter', options, parameterRules);
     const { keepPart, newParameters } = currentScope();
     const format = options.dtype === undefined ? newParameters : null;
-    const { dtype = format?.dtype ?? 'f32' } = options;
+    const { dtype = format?.dtype ?? 'f32', placement = null } = options;
     const own = data === null ? null : (format?.of(data) ?? data);
-    super(own === null ? absent(shape, dtype) : leaf('parameter', own, shape, dtype));
+    const contents =
+      own === null ? absentNode(shape, dtype) : leafNode('parameter', own, shape, dtype);
+    super(contents, null, placement);
+    this.placement = placement;
     if (own === null) return;
     this.initialPart = keepPart?.(toBytes(own), { shape, dtype }) ?? null;
     if (this.initialPart !== null) freeNode(this.contents, 'its construction in parts');
@@ -62,49 +69,17 @@ export class Parameter extends Tensor {
     this.requiresGrad_(options.requiresGrad ?? true);
     constructions.note(this);
   }
-}
 
-/** Options of `ParameterPart`. */
-export interface ParameterPartOptions extends ParameterOptions {
-  readonly wholeShape: Shape;
-  /** How the part lies on the mesh: which part of the whole each rank has. */
-  readonly layout: Layout;
-}
-
-const partRules: OptionRules<ParameterPartOptions> = {
-  ...parameterRules,
-  wholeShape: option.required(option.listOf(option.count)),
-  layout: option.required(option.object('a Layout')),
-};
-
-/** The leaf that this rank keeps of a parameter that is sharded over ranks. Optimizers update it. */
-export class ParameterPart extends Tensor {
-  readonly #wholeShape: Shape;
-  readonly #layout: Layout;
-
-  /**
-   * Without `data`, the part has no contents: another rank holds the values, or only a part of them was kept
-   * (constructParts).
-   */
-  constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
-    checkOptions('a ParameterPart', options, partRules);
-    const { dtype = 'f32', requiresGrad = true, wholeShape, layout } = options;
-    super(data === null ? absent(shape, dtype) : leaf('part of a parameter', data, shape, dtype));
-    this.#wholeShape = wholeShape;
-    this.#layout = layout;
-    this.makeResident();
-    this.requiresGrad_(requiresGrad);
+  override get part(): Tensor {
+    return this.placement?.part ?? this;
   }
 
-  /** The shape of the tensor that the ranks hold together. */
-  override get wholeShape(): Shape {
-    return this.#wholeShape;
+  override wholeOf(part: Tensor): Tensor {
+    return this.placement === null ? part : new Tensor(this.placement.wholeOf(part.node));
   }
 
-  /** How this part lies on the mesh. */
-  override get layout(): Layout {
-    const { varyingOver } = this;
-    return varyingOver.length === 0 ? this.#layout : { ...this.#layout, varying: varyingOver };
+  override partOf(whole: Tensor): Tensor {
+    return this.placement === null ? whole : new Tensor(this.placement.partOf(whole.node));
   }
 }
 
@@ -128,32 +103,11 @@ export class BufferTensor extends Tensor {
 
   constructor(data: HostData, shape: Shape, options: BufferOptions = {}) {
     checkOptions('a BufferTensor', options, bufferRules);
-    super(leaf('buffer', data, shape, options.dtype ?? 'f32'));
+    super(leafNode('buffer', data, shape, options.dtype ?? 'f32'));
     this.persistent = options.persistent ?? true;
     this.makeResident();
     constructions.note(this);
   }
-}
-
-function absent(shape: Shape, dtype: DType): Node {
-  return inputNode(shape, dtype, { kind: 'freed', by: 'the sharding of it over ranks' });
-}
-
-function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Node {
-  requireSizes(kind, shape);
-  const bytes = toBytes(data);
-  const elements = bytes.byteLength / dtypes[dtype].bytes;
-  if (elements !== elementCount(shape)) {
-    throw new ShapeError(
-      {
-        asked: `a ${dtype} ${kind} of shape ${formatShape(shape)} (${elementCount(shape)} elements)`,
-        found: `${elements} elements`,
-        todo: 'Give as many elements as the shape has',
-      },
-      { shape, dtype, elements },
-    );
-  }
-  return inputNode(shape, dtype, { kind: 'host', bytes, owned: true });
 }
 
 /** Whether a value is a tensor that modules own. */

@@ -27,8 +27,6 @@ import { moved, type Moved } from './moved.ts';
 /** @deprecated */ export type HeadParallelOptions = Moved<'dist.styles.HeadParallelOptions'>;
 /** @deprecated */ export const inLayer: Moved<'dist.styles.inLayer'> =
   /* @__PURE__ */ moved('dist.styles.inLayer');
-/** @deprecated */ export const LayerParameter: Moved<'dist.styles.LayerParameter'> =
-  /* @__PURE__ */ moved('dist.styles.LayerParameter');
 /** @deprecated */ export type LayerParameterOptions = Moved<'dist.styles.LayerParameterOptions'>;
 /** @deprecated */ export type ModuleSpec = Moved<'dist.styles.ModuleSpec'>;
 /** @deprecated */ export const ownRows: Moved<'dist.styles.ownRows'> =

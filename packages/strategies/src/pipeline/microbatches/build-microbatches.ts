@@ -18,7 +18,6 @@ import type { Microbatch } from './microbatch.ts';
 import { passInputs } from './pass-inputs.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { type MicrobatchInputs, splitMicrobatches } from './split-microbatches.ts';
-import { StageParameter } from '../stages/stage-parameter.ts';
 
 export type Run = (...inputs: readonly unknown[]) => unknown;
 
@@ -57,8 +56,6 @@ export function buildMicrobatches(
   const parts = withoutValues(() => splitMicrobatches(inputs, schedule.microbatches));
   // Without a loss, results are averaged by rows. A weight function applies to losses only.
   const factors = lossFactors(loss === null || hasLoss ? weight : 'rows', parts);
-  const own = model.parameters().filter((each) => each instanceof StageParameter);
-  for (const { layerParameter } of own) layerParameter?.forgetSeen();
   const outputs: Tensor[][] = [];
   const results: unknown[] = [];
   const updated = new Map<Node, number>();
@@ -72,43 +69,38 @@ export function buildMicrobatches(
       if (loss !== null) beforeLoss = newestNodeId();
       return loss === null || !hasLoss ? output : loss.of(output, part.inputs.slice(modelInputs));
     };
-    for (const parameter of own) parameter.useInForward(() => parameter.part.node);
     for (const norm of deferred) norm.expectPart({ index, count: parts.length });
-    try {
-      const { result, work } = takingWork(() => withoutValues(() => marks.record(forward)));
-      results.push(result.result);
-      const tensors: Tensor[] = [];
-      forEachTensor(result.result, (tensor) => tensors.push(tensor));
-      outputs.push(tensors);
-      const factor = factors[index];
-      const share =
-        isTraining && factor !== undefined
-          ? withoutValues(() => shareOf(lossOf(result.result), factor))
-          : null;
-      if (share !== null) ofLosses.push(...lossMessages(share, beforeLoss));
-      const carried = deferred.flatMap((norm) => norm.statisticsOfParts.map(({ node }) => node));
-      const given = new Set<Node>();
-      forEachTensor(part.inputs, ({ node }) => given.add(node));
-      const roots = {
-        inputs: given,
-        outputs: share === null ? tensors.map(({ node }) => node) : [share],
-        loss: share,
-        updates: [...work.keys()],
-        carried,
-        earlier: new Set(earlier),
-      };
-      const graph = new MicrobatchGraph(roots, result.starts, isState);
-      for (const update of work.keys()) {
-        // What is no update is a value that the program retains. Only the rank of its stage needs it.
-        const stage = update.op === 'assign' ? graph.stageOf(update) : null;
-        if (stage !== null) updated.set(targetOf(update), stage);
-      }
-      for (const node of carried) earlier.add(node);
-      const counts = factor?.counts ?? null;
-      return { graph, loss: share, counts, updates: ownUpdates(work, graph, place), carried };
-    } finally {
-      for (const parameter of own) parameter.useInForward(null);
+    const { result, work } = takingWork(() => withoutValues(() => marks.record(forward)));
+    results.push(result.result);
+    const tensors: Tensor[] = [];
+    forEachTensor(result.result, (tensor) => tensors.push(tensor));
+    outputs.push(tensors);
+    const factor = factors[index];
+    const share =
+      isTraining && factor !== undefined
+        ? withoutValues(() => shareOf(lossOf(result.result), factor))
+        : null;
+    if (share !== null) ofLosses.push(...lossMessages(share, beforeLoss));
+    const carried = deferred.flatMap((norm) => norm.statisticsOfParts.map(({ node }) => node));
+    const given = new Set<Node>();
+    forEachTensor(part.inputs, ({ node }) => given.add(node));
+    const roots = {
+      inputs: given,
+      outputs: share === null ? tensors.map(({ node }) => node) : [share],
+      loss: share,
+      updates: [...work.keys()],
+      carried,
+      earlier: new Set(earlier),
+    };
+    const graph = new MicrobatchGraph(roots, result.starts, isState);
+    for (const update of work.keys()) {
+      // What is no update is a value that the program retains. Only the rank of its stage needs it.
+      const stage = update.op === 'assign' ? graph.stageOf(update) : null;
+      if (stage !== null) updated.set(targetOf(update), stage);
     }
+    for (const node of carried) earlier.add(node);
+    const counts = factor?.counts ?? null;
+    return { graph, loss: share, counts, updates: ownUpdates(work, graph, place), carried };
   };
   try {
     const microbatches = parts.map(build);

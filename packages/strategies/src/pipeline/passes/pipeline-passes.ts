@@ -9,7 +9,7 @@ import {
   withCollectiveOrder,
 } from '@shardwise/core/extend';
 import { mapTensors } from '../../modules/map-tensors.ts';
-import { StandInParameter } from '../../parameters/stand-in-parameter.ts';
+import { StandInPlacement } from '../../parameters/stand-in-placement.ts';
 import type { StageEdge } from '../../pipeline-schedule/actions/schedule.ts';
 import { evaluationOf } from '../../pipeline-schedule/schedules/forward-only.ts';
 import { bytesOf } from '../messages/message-bytes.ts';
@@ -94,6 +94,7 @@ export class PipelinePasses {
   #forward(run: Run, inputs: readonly unknown[]): unknown {
     const isTraining = this.#isTraining(inputs);
     const build = (): SharingBatch => {
+      this.#forgetSeen();
       const built = buildMicrobatches(run, inputs, this.#settings, isTraining);
       const { place } = this.#settings;
       return { ...built, shared: sharedParameters(built.microbatches, this.#parameters(), place) };
@@ -254,13 +255,21 @@ export class PipelinePasses {
     };
   }
 
+  /** Has layers that ranks share read nodes of this pass, because the pass before frees what it has read. */
+  #forgetSeen(): void {
+    for (const { placement } of this.#settings.model.parameters()) {
+      if (placement instanceof StandInPlacement) placement.layer?.forgetSeen();
+    }
+  }
+
   #parameters(): ParameterPlaces {
     const { model, owners } = this.#settings;
     return new Map(
       model.parameters().flatMap((parameter, index) => {
-        if (!(parameter instanceof StandInParameter)) return [];
-        const placed = { parameter, owner: owners[index] ?? 0, index };
-        return parameter.leaves.map((leaf) => [leaf, placed] as const);
+        const { placement } = parameter;
+        if (!(placement instanceof StandInPlacement)) return [];
+        const placed = { reader: placement.reader, owner: owners[index] ?? 0, index };
+        return placement.leaves.map((leaf) => [leaf, placed] as const);
       }),
     );
   }

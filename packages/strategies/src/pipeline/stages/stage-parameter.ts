@@ -1,16 +1,13 @@
 import {
+  type DType,
   type HostData,
   type Layout,
-  type Node,
-  type NodeValue,
   type Parameter,
   ParameterPart,
-  type ParameterPartOptions,
   type Shape,
-  type Tensor,
   TensorStateError,
 } from '@shardwise/core/extend';
-import { StandInParameter } from '../../parameters/stand-in-parameter.ts';
+import { type PartReader, standIn, StandInPlacement } from '../../parameters/stand-in-placement.ts';
 
 /** The rank of a mesh axis that has a stage. */
 export interface StageOwner {
@@ -18,83 +15,48 @@ export interface StageOwner {
   readonly rank: number;
 }
 
-/**
- * A parameter that only the rank of one stage has. All ranks build expressions of it, and only that rank can compute
- * them.
- */
-export class StageParameter extends StandInParameter {
-  readonly owner: StageOwner;
-  readonly #part: StagePart;
-
-  /** `original` is the parameter that this one replaces. */
-  constructor(part: StagePart, original: Parameter, owner: StageOwner) {
-    super(original);
-    this.#part = part;
-    this.owner = owner;
-  }
-
-  override get part(): StagePart {
-    return this.#part;
-  }
-
-  /** The gradient on the rank that has the stage. Null on other ranks. */
-  override get gradientNode(): Node | null {
-    return this.#part.gradientNode;
-  }
-
-  override setGradientNode(node: Node): void {
-    this.#part.setGradientNode(node);
-  }
-
-  /** Works on the rank of the stage, which has all of the parameter. Shape: part -> whole. */
-  override wholeOf(part: Tensor): Tensor {
-    return this.layerParameter?.wholeOf(part) ?? part;
-  }
-
-  override partOf(whole: Tensor): Tensor {
-    return this.layerParameter?.partOf(whole) ?? whole;
-  }
-
-  override readForStage(): Node {
-    return this.#part.node;
-  }
-
-  protected override readOutsideForward(): Node {
-    return this.#part.node;
-  }
-}
-
-export interface StagePartOptions extends ParameterPartOptions {
+/** Options of `stageParameter`. */
+export interface StageParameterOptions {
+  readonly dtype: DType;
+  readonly requiresGrad: boolean;
+  readonly wholeShape: Shape;
+  /** The layout of the part, which only one rank of the axis of stages has. */
+  readonly layout: Layout;
   /** Whether this rank has the stage. */
   readonly isHere: boolean;
 }
 
 /**
- * The part of a parameter that a rank of a pipeline keeps: the whole on the rank of the stage, and on the others only
- * the shape, without contents, gradient or states.
+ * Makes the parameter that stands for `original`, which only the rank of one stage has. All ranks build expressions of
+ * it, and only that rank can compute them. The others have its shape, without contents, gradient or states. `data` is
+ * null if another rank has the stage, and if the whole never exists in one place (constructSharded). Shape: data that of
+ * the part of `original`.
  */
-export class StagePart extends ParameterPart {
-  readonly isHere: boolean;
-
-  /** `data` is null if another rank has the stage, and if the whole never exists in one place (constructSharded). */
-  constructor(data: HostData | null, shape: Shape, { isHere, ...options }: StagePartOptions) {
-    super(data, shape, options);
-    this.isHere = isHere;
-    if (!isHere) this.contents.value = parameterOnOtherRank(shape, options.layout);
-  }
-
-  override store(value: Node): this {
-    return this.isHere ? super.store(value) : this;
-  }
-
-  override async realize(): Promise<this> {
-    return this.isHere ? super.realize() : this;
-  }
+export function stageParameter(
+  data: HostData | null,
+  original: Parameter,
+  { isHere, ...options }: StageParameterOptions,
+): Parameter {
+  const { shape } = original.part;
+  const elsewhere = isHere ? {} : { elsewhere: parameterOnOtherRank(shape, options.layout) };
+  const part = new ParameterPart(data, shape, { ...options, ...elsewhere });
+  return standIn(original, new StandInPlacement(readerOf(part), original));
 }
 
-/** The value in the place of a parameter that the rank of another stage has. */
-function parameterOnOtherRank(shape: Shape, { only }: Layout): NodeValue {
-  const error = new TensorStateError(
+/** Reads a part of which the rank of the stage has all. */
+function readerOf(part: ParameterPart): PartReader {
+  return {
+    part,
+    readOutsideForward: () => part.node,
+    readForStage: () => part.node,
+    wholeOf: (own) => own,
+    partOf: (whole) => whole,
+  };
+}
+
+/** The error in the place of a parameter that the rank of another stage has. */
+function parameterOnOtherRank(shape: Shape, { only }: Layout): TensorStateError {
+  return new TensorStateError(
     {
       asked: `a parameter of a pipeline, of shape [${shape.join(', ')}]`,
       found: `only rank ${only?.rank} of '${only?.axis}' has it, because that rank has its stage`,
@@ -102,5 +64,4 @@ function parameterOnOtherRank(shape: Shape, { only }: Layout): NodeValue {
     },
     { ...only },
   );
-  return { kind: 'failed', error };
 }

@@ -1,5 +1,5 @@
 import { addParts, constantLike, type Node, noGrad, withoutValues } from '@shardwise/core/extend';
-import type { StandInParameter } from '../../parameters/stand-in-parameter.ts';
+import type { PartReader } from '../../parameters/stand-in-placement.ts';
 import { tagOf } from '../messages/message.ts';
 import type { Microbatch, PipelinePlace } from '../microbatches/microbatch.ts';
 import { draft, type WorkDraft } from './rank-work.ts';
@@ -21,7 +21,7 @@ export interface SharedParameter {
 
 /** A parameter of the model. */
 interface PlacedParameter {
-  readonly parameter: StandInParameter;
+  readonly reader: PartReader;
   readonly owner: number;
   /** The parameter's place among the model's parameters, the same on all ranks. */
   readonly index: number;
@@ -43,7 +43,7 @@ export function sharedParameters(
         const rank = rankOfStage[stage] ?? 0;
         if (placed === undefined || rank === placed.owner) continue;
         const readers = found.get(placed) ?? new Map<number, boolean>();
-        const gradient = flows && placed.parameter.part.requiresGrad;
+        const gradient = flows && placed.reader.part.requiresGrad;
         readers.set(rank, gradient || readers.get(rank) === true);
         found.set(placed, readers);
       }
@@ -52,8 +52,8 @@ export function sharedParameters(
   // Sorted, because all ranks need the same order and their programs number nodes differently.
   return [...found]
     .toSorted(([a], [b]) => a.index - b.index)
-    .map(([{ parameter, owner, index }, readers]) => {
-      const leaf = withoutValues(() => parameter.readForStage());
+    .map(([{ reader, owner, index }, readers]) => {
+      const leaf = withoutValues(() => reader.readForStage());
       return { leaf, owner, index, readers: new Map([...readers].toSorted(([a], [b]) => a - b)) };
     });
 }

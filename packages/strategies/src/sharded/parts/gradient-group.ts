@@ -67,11 +67,11 @@ export class GradientGroup {
 
   /** Makes `whole`, which was made of the parts, the leaf at which the backward pass ends. */
   watch(part: ShardedPart, whole: Node): void {
-    if (!isGradEnabled() || !part.requiresGrad) return;
+    if (!isGradEnabled() || !part.leaf.requiresGrad) return;
     whole.requiresGrad = true;
     whole.sink = {
       expect: (loss) => {
-        part.contents.sink?.expect?.(loss);
+        part.leaf.contents.sink?.expect?.(loss);
         this.#reducer.expect();
         this.#awaited++;
       },
@@ -89,14 +89,14 @@ export class GradientGroup {
   sendRest(completed: boolean): void {
     this.send();
     const waiting = completed && this.#reducer.enabled ? this.#members : [];
-    this.#reduce(waiting.flatMap((part) => (part.waits ? [[part, null] as const] : [])));
+    this.#reduce(waiting.flatMap((part) => (part.gradient.waits ? [[part, null] as const] : [])));
   }
 
   #arrive(part: ShardedPart, gradient: Node): void {
     this.#awaited--;
     const earlier = this.#arrived.get(part);
     // The parameter may have been frozen since the forward pass.
-    if (part.requiresGrad) {
+    if (part.leaf.requiresGrad) {
       this.#arrived.set(part, earlier === undefined ? gradient : sumOf(earlier, gradient));
     }
     if (this.#awaited === 0) this.#reducer.complete(this);
@@ -107,7 +107,7 @@ export class GradientGroup {
     const arrived = [...this.#arrived];
     this.#arrived.clear();
     if (this.#reducer.enabled) this.#reduce(arrived);
-    else for (const [part, gradient] of arrived) part.keepLocal(gradient);
+    else for (const [part, gradient] of arrived) part.gradient.keepLocal(gradient);
   }
 
   /** Reduces the gradients of all trained parameters. They are zeros where the pass has not reached a parameter. */
@@ -119,7 +119,7 @@ export class GradientGroup {
     const arrived = new Map(this.#arrived);
     this.#arrived.clear();
     const sent = this.#members.filter(
-      (part) => part.requiresGrad || part.waits || arrived.has(part),
+      (part) => part.leaf.requiresGrad || part.gradient.waits || arrived.has(part),
     );
     this.#reduce(sent.map((part) => [part, arrived.get(part) ?? null]));
   }
@@ -130,17 +130,17 @@ export class GradientGroup {
     noGrad(() => {
       // All gradients are added to the program before the first reduction, so that one segment computes them.
       const ready = gradients.map(([part, gradient]) => {
-        const whole = new Tensor(part.takeLocal(gradient));
+        const whole = new Tensor(part.gradient.takeLocal(gradient));
         return { part, whole, padded: part.toParts(whole) };
       });
       for (const { part, whole, padded } of ready) {
         // The next pass may replace the average of a gradient that is kept whole before anything has asked for it. Ranks
         // that use different parts of a model may ask at different times.
-        const isIfUsed = part.keepsWholeGradient && !this.#reducer.findsUnused;
+        const isIfUsed = part.gradient.keepsWhole && !this.#reducer.findsUnused;
         const order = isIfUsed ? 'reductionIfUsed' : 'program';
         const average = withCollectiveOrder(order, () => this.#average(padded, part));
         const again = (): Node => noGrad(() => this.#average(part.toParts(whole), part));
-        part.takeReduced(average, again);
+        part.gradient.takeReduced(average, again);
       }
     });
   }

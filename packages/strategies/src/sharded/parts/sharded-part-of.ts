@@ -7,7 +7,6 @@ import {
   type HostData,
   layoutOver,
   type LowPrecision,
-  type Node,
   noGrad,
   ownPlace,
   paddedShape,
@@ -19,9 +18,7 @@ import {
 } from '@shardwise/core/extend';
 import { ofRankZero } from '../../plan/from-rank-zero.ts';
 import { shardingOf } from '../../plan/planned-bytes.ts';
-import { MixedPrecisionPart } from './mixed-precision-part.ts';
-import { GradientShardedPart, StateShardedPart } from './replicated-part.ts';
-import { ShardedPart } from './sharded-part.ts';
+import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
 export interface ShardedPartRequest {
   readonly axis: string;
@@ -50,8 +47,7 @@ export async function shardedPart(
   if (sharding === null) throw new RangeError(`'${planned.name}' is not sharded over '${axis}'`);
   const keepsParameter = shardingOf(planned, 'parameter', axis) === null;
   const keepsGradient = shardingOf(planned, 'gradient', axis) === null;
-  const own = layoutOver(axis, sharding, shape.length);
-  const common = {
+  const options: ShardedPartOptions = {
     name: planned.name,
     findUnusedParameters,
     model,
@@ -59,32 +55,21 @@ export async function shardedPart(
     sharding,
     requiresGrad,
     of,
+    values: keepsParameter ? 'whole' : 'part',
+    gradient: keepsGradient ? 'whole' : 'part',
+    lowPrecision,
   };
-  if (initial !== null) return scattered(initial.bytes);
+  const ownShape = partShape(shape, sharding, size);
+  if (initial !== null) return new ShardedPart(ownData(initial.bytes, ownShape, dtype), options);
   noGrad(() => of.assign(ofRankZero(of, axes)));
   const data = await of.data();
   const whole = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  if (!keepsParameter || lowPrecision !== undefined) {
-    return scattered(takeChunks(whole, shape, chunksOf(shape, own, ownPlace), dtypes[dtype].bytes));
+  if (keepsParameter && lowPrecision === undefined) {
+    return new ShardedPart(paddedData(whole, paddedShape(shape, sharding, size), dtype), options);
   }
-  const allShape = paddedShape(shape, sharding, size);
-  const padded = paddedData(whole, allShape, dtype);
-  return keepsGradient
-    ? new StateShardedPart(padded, allShape, common)
-    : new GradientShardedPart(padded, allShape, common);
-
-  /** `bytes` belong to this rank alone, and become its part. */
-  function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedPart {
-    const ownShape = partShape(shape, common.sharding, size);
-    const values = ownData(bytes, ownShape, dtype);
-    if (lowPrecision === undefined) return new ScatteredPart(values, ownShape, common);
-    return new MixedPrecisionPart(values, ownShape, {
-      ...common,
-      lowPrecision,
-      stores: keepsParameter ? 'whole' : 'part',
-      keepsGradient: keepsGradient ? 'whole' : 'part',
-    });
-  }
+  const own = chunksOf(shape, layoutOver(axis, sharding, shape.length), ownPlace);
+  const bytes = takeChunks(whole, shape, own, dtypes[dtype].bytes);
+  return new ShardedPart(ownData(bytes, ownShape, dtype), options);
 }
 
 /** Makes elements of these bytes and of zeros after them. Shape: -> shape N. */
@@ -99,11 +84,4 @@ function ownData(bytes: Uint8Array<ArrayBuffer>, shape: Shape, dtype: DType): Ho
   const isWhole = bytes.byteLength === elementCount(shape) * dtypes[dtype].bytes;
   const isAlone = bytes.byteLength === bytes.buffer.byteLength;
   return isWhole && isAlone ? fromBytes(bytes, dtype) : paddedData(bytes, shape, dtype);
-}
-
-/** A part of which the rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
-class ScatteredPart extends ShardedPart {
-  override collect(): Node {
-    return this.gatherForForward(this).node;
-  }
 }

@@ -97,7 +97,8 @@ function inOrder(
   const positionOf = ({ parts }: GradientGroup): number => {
     const positions = parts.map((part) =>
       units.findIndex(
-        ({ name, parameters }) => name !== '' && parameters.some((each) => each.part === part),
+        ({ name, parameters }) =>
+          name !== '' && parameters.some((each) => each.reader.sharded === part),
       ),
     );
     return positions.includes(-1) ? Infinity : Math.max(...positions);

@@ -43,7 +43,7 @@ export class GradientReducer {
       this.#groups.get(groupNumber) ?? new GradientGroup(this, this.#replicas, this.#quantized);
     this.#groups.set(groupNumber, group.add(part));
     this.#names.set(part, name);
-    part.checkUpdatesBy((update) => this.#check(part, update));
+    part.gradient.checkUpdatesBy((update) => this.#check(part, update));
     return group;
   }
 
@@ -86,9 +86,9 @@ export class GradientReducer {
 
   #check(part: ShardedPart, { leaves }: Update): void {
     this.#passes.reset();
-    if (!part.waits) return;
-    const updated = [...this.#names].filter(([each]) => leaves.has(each));
-    const waiting = updated.filter(([each]) => each.waits).map(([, name]) => name);
+    if (!part.gradient.waits) return;
+    const updated = [...this.#names].filter(([each]) => leaves.has(each.leaf));
+    const waiting = updated.filter(([each]) => each.gradient.waits).map(([, name]) => name);
     throw new TensorStateError(
       {
         asked: 'to update parameters by the means of their gradients over ranks',

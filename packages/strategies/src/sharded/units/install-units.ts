@@ -1,13 +1,13 @@
 import { LayoutError, type LowPrecision, type Module } from '@shardwise/core/extend';
 import { castFloats } from '../../mixed-precision/cast-floats.ts';
 import { forwardOf, interceptForward } from '../../modules/module-method.ts';
-import type { ShardedParameter } from '../parts/sharded-parameter.ts';
+import type { ShardedPlacement } from '../parts/sharded-reader.ts';
 import type { AfterForward } from './after-forward.ts';
 import type { BackwardOrder } from './backward-order.ts';
 import { ShardedUnit } from './sharded-unit.ts';
 
 export interface UnitPlan {
-  readonly parameters: readonly ShardedParameter[];
+  readonly parameters: readonly ShardedPlacement[];
   readonly afterForward: AfterForward;
 }
 

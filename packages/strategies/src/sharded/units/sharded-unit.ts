@@ -11,12 +11,12 @@ import {
   withoutValues,
 } from '@shardwise/core/extend';
 import type { AfterForward } from './after-forward.ts';
-import type { ShardedParameter } from '../parts/sharded-parameter.ts';
+import type { ShardedPlacement } from '../parts/sharded-reader.ts';
 import type { ShardedPart } from '../parts/sharded-part.ts';
 
 export interface ShardedUnitOptions {
   readonly name: string;
-  readonly parameters: readonly ShardedParameter[];
+  readonly parameters: readonly ShardedPlacement[];
   /**
    * What happens to the whole parameters after forward. Those that are not kept are gathered again in the backward
    * pass.
@@ -29,10 +29,10 @@ export interface ShardedUnitOptions {
 /** The parameters of a module, which are whole together while its forward or backward pass runs. */
 export class ShardedUnit {
   readonly name: string;
-  readonly parameters: readonly ShardedParameter[];
+  readonly parameters: readonly ShardedPlacement[];
   readonly #afterForward: AfterForward;
   readonly #region: RecomputeRegion | null;
-  readonly #collected = new Map<ShardedParameter, Collected>();
+  readonly #collected = new Map<ShardedPlacement, Collected>();
   #lastCollected: readonly Node[] = [];
   /** The nodes that the latest forward pass with gradients has gathered together with all ranks. */
   #collectedForAll: readonly Node[] = [];
@@ -73,8 +73,8 @@ export class ShardedUnit {
     return this.#inRegion(() =>
       this.parameters.map((parameter) => {
         const known = this.#collected.get(parameter);
-        if (known !== undefined && isCurrent(parameter.part, known)) return known.padded;
-        const { part } = parameter;
+        const part = parameter.reader.sharded;
+        if (known !== undefined && isCurrent(part, known)) return known.padded;
         const collected = { version: part.version, padded: part.collect() };
         this.#collected.set(parameter, collected);
         return collected.padded;
@@ -133,14 +133,14 @@ export class ShardedUnit {
     for (const [parameter, { padded }] of this.#collected) {
       if (padded.isUnused) this.#collected.delete(parameter);
     }
-    for (const parameter of this.parameters) parameter.lastGatheredForStage = null;
+    for (const parameter of this.parameters) parameter.reader.lastGatheredForStage = null;
     this.#again.clear();
   }
 
   /**
    * Counts how many times the latest pass has gathered each parameter. Parameters that nothing reads are not gathered.
    */
-  gathers(pass: 'forward' | 'backward'): ReadonlyMap<ShardedParameter, number> {
+  gathers(pass: 'forward' | 'backward'): ReadonlyMap<ShardedPlacement, number> {
     return new Map(
       this.parameters.map((parameter, index) => {
         const forward = [...(this.#uses[index] ?? [])];
@@ -148,10 +148,10 @@ export class ShardedUnit {
           pass === 'forward'
             ? forward
             : forward.flatMap((node) => {
-                const [message] = parameter.part.messagesOf(node);
+                const [message] = parameter.reader.sharded.messagesOf(node);
                 return message === undefined ? [] : (this.#again.get(message.node) ?? []);
               });
-        const { lastGatheredForStage } = parameter;
+        const { lastGatheredForStage } = parameter.reader;
         const sent =
           pass === 'forward' && lastGatheredForStage !== null ? [lastGatheredForStage] : [];
         return [parameter, [...nodes, ...sent].filter(wasVisited).length];
@@ -179,7 +179,7 @@ export class ShardedUnit {
       for (const [index, parameter] of this.parameters.entries()) {
         const padded = collected[index];
         if (padded === undefined) throw new RangeError('a parameter that was not collected');
-        const leaf = parameter.leafOf(padded);
+        const leaf = parameter.reader.leafOf(padded);
         parameter.useInForward(() => leaf);
       }
     });
@@ -197,7 +197,7 @@ export class ShardedUnit {
    */
   #use(padded: Node, index: number): void {
     this.#uses[index]?.add(padded);
-    const messages = this.parameters[index]?.part.messagesOf(padded) ?? [];
+    const messages = this.parameters[index]?.reader.sharded.messagesOf(padded) ?? [];
     for (const { node } of messages) this.#messages.add(node);
     if (this.#region === null || this.#afterForward.kind !== 'reshard') return;
     const { axis } = this.#afterForward;
@@ -216,7 +216,7 @@ export class ShardedUnit {
   /** The messages that make gathered parameters. */
   #messagesOf(collected: readonly Node[]): readonly Node[] {
     return collected.flatMap((padded, index) =>
-      (this.parameters[index]?.part.messagesOf(padded) ?? []).map(({ node }) => node),
+      (this.parameters[index]?.reader.sharded.messagesOf(padded) ?? []).map(({ node }) => node),
     );
   }
 

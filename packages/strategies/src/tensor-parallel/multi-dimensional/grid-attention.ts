@@ -8,7 +8,7 @@ import {
   type Tensor,
   withCoordinateKeys,
 } from '@shardwise/core/extend';
-import { inLayer } from '../in-layer.ts';
+import { inLayer } from '../../parameters/in-layer.ts';
 import { GridLinear } from './grid-linear.ts';
 import { gridParameter } from './grid-parameter.ts';
 import { gridProduct } from './grid-product.ts';
@@ -67,8 +67,9 @@ export class GridAttention extends Module {
 
   /** Shape: x [B', T, C'] -> [B', T, C']. */
   forward(x: Tensor): Tensor {
-    const { inProjWeight: weight, inProjBias: bias } = this;
-    const qkv = inLayer([weight, bias], () => gridProduct(x, { weight, bias }, this.#grid));
+    const weight = inLayer(this.inProjWeight);
+    const bias = inLayer(this.inProjBias);
+    const qkv = gridProduct(x, { weight, bias }, this.#grid);
     const [B = 0, T = 0, width = 0] = qkv.shape;
     const heads = width / SECTIONS / this.#headWidth;
     const all = qkv.reshape([B, T, SECTIONS * heads, this.#headWidth]).transpose(1, 2);

@@ -6,7 +6,7 @@ import {
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
-import { inLayer } from '../in-layer.ts';
+import { inLayer } from '../../parameters/in-layer.ts';
 import { gridParameter } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
@@ -40,12 +40,8 @@ export class GridEmbedding extends Module {
 
   /** Looks up the indices of this rank's rows. Shape: indices i32 N' -> [N'.., F']. */
   forward(indices: Tensor): Tensor {
-    return inLayer([this.weight], () => {
-      const table = this.#grid.rows.reduceRight(
-        (part: Tensor, axis) => allGather(part, axis, 0),
-        this.weight,
-      );
-      return functional.embedding(indices, table, this.paddingIdx);
-    });
+    const own: Tensor = inLayer(this.weight);
+    const table = this.#grid.rows.reduceRight((part, axis) => allGather(part, axis, 0), own);
+    return functional.embedding(indices, table, this.paddingIdx);
   }
 }

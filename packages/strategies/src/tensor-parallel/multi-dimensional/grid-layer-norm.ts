@@ -7,7 +7,7 @@ import {
   type Parameter,
   type Tensor,
 } from '@shardwise/core/extend';
-import { inLayer } from '../in-layer.ts';
+import { inLayer } from '../../parameters/in-layer.ts';
 import { gridParameter, shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
@@ -46,15 +46,14 @@ export class GridLayerNorm extends Module {
     const count = (x.shape.at(-1) ?? 0) * currentSession().mesh.group(features).size;
     const meanOf = (y: Tensor): Tensor =>
       allReduce(y.sum(-1, { keepDim: true }), features).div(count);
+    const [weight, bias] = [inLayer(this.weight), inLayer(this.bias)];
     const normalize = (): Tensor => {
       const centered = x.sub(meanOf(x));
       const normal = centered.mul(meanOf(centered.square()).add(this.#eps).rsqrt());
-      return normal.mul(shared(this.weight, rows)).add(shared(this.bias, rows));
+      return normal.mul(shared(weight, rows)).add(shared(bias, rows));
     };
-    return inLayer([this.weight, this.bias], () =>
-      checkpoint(normalize, {
-        policy: ({ op }) => (op === 'allReduce' ? 'keep' : 'recompute'),
-      }),
-    );
+    return checkpoint(normalize, {
+      policy: ({ op }) => (op === 'allReduce' ? 'keep' : 'recompute'),
+    });
   }
 }

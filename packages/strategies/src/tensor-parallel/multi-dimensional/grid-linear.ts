@@ -1,5 +1,5 @@
 import { type Linear, Module, type Parameter, type Tensor } from '@shardwise/core/extend';
-import { inLayer } from '../in-layer.ts';
+import { inLayer } from '../../parameters/in-layer.ts';
 import { gridParameter } from './grid-parameter.ts';
 import { gridProduct } from './grid-product.ts';
 import type { RankGrid } from './rank-grid.ts';
@@ -30,6 +30,7 @@ export class GridLinear extends Module {
 
   /** The result has the layout of `grid.next`. Shape: x [B', .., I'] -> [B'', .., O'']. */
   forward(x: Tensor): Tensor {
-    return inLayer([this.weight, this.bias], () => gridProduct(x, this, this.#grid));
+    const parts = { weight: inLayer(this.weight), bias: inLayer(this.bias) };
+    return gridProduct(x, parts, this.#grid);
   }
 }

@@ -11,7 +11,7 @@ import {
   shardOf,
   type Tensor,
 } from '@shardwise/core/extend';
-import { LayerParameter } from '../../parameters/layer-parameter.ts';
+import { layerParameter } from '../../parameters/layer-placement.ts';
 import { markPart } from '../../plan/averaged-parameters.ts';
 import { ofRankZero } from '../../plan/from-rank-zero.ts';
 import type { RankGrid } from './rank-grid.ts';
@@ -48,7 +48,7 @@ export async function gridParameter(
   // Ranks may have drawn other initial values.
   const block = noGrad(() => shardOf(ofRankZero(whole, [...outer, features]), layout));
   const data = (await block.data()).slice();
-  const parameter = new LayerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
+  const parameter = layerParameter(data, { wholeShape: shape, layout, dtype, requiresGrad });
   markPart(parameter);
   return parameter;
 }
