@@ -1,5 +1,5 @@
 import { defineConfig } from 'oxlint';
-import { roomRules } from './rooms.config.ts';
+import { roomRules } from './tools/architecture/room-rules.ts';
 
 /** Which entry points of the workspace each package's sources may import, and nothing else. */
 const ARROWS: Record<string, readonly string[]> = {
