@@ -39,7 +39,7 @@ export function segment(
 }
 
 /** A started group that holds memory until it is waited for. */
-interface Holding {
+interface StartedGroup {
   readonly group: readonly number[];
   /** The number of steps before its start. */
   readonly before: number;
@@ -62,7 +62,7 @@ class Segmenter {
   /** The groups that have started and not been waited for, by each of their values. */
   readonly #startedIn = new Map<number, readonly number[]>();
   /** The started groups that hold memory. They may have been waited for. */
-  #holding: Holding[] = [];
+  #holding: StartedGroup[] = [];
   /** All-gathers of updated parameters that have not started, so that one segment updates several parameters. */
   #held = new Set<number>();
   #heldBytes = 0;
