@@ -48,7 +48,7 @@ export async function compileSized(
   const fallbacks = await acquire(
     analysis.at(program.symbols.map(({ seen }) => seen)),
     pattern,
-    fallback,
+    host,
   );
   const locations = locate(analysis.most().storage);
   const target = targetOf(host);

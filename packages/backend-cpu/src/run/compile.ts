@@ -31,7 +31,7 @@ export async function compile(program: Program, host: CompileHost): Promise<CpuE
     ownProducts(host, host.fallback.kind === 'plain'),
     host.fallback,
   );
-  const fallbacks = await acquire(analysis, analysis, host.fallback);
+  const fallbacks = await acquire(analysis, analysis, host);
   const parts = link(analysis, fallbacks, targetOf(host));
   return new CpuExecutable(host, locate(analysis.storage), fallbacks, () => parts);
 }
@@ -52,11 +52,13 @@ export function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
   return { memory: arena.memory, products, loops };
 }
 
+/** Acquires what other engines compute of a program, and loads what our products need. */
 export async function acquire(
   analysis: Analysis,
   pattern: Analysis,
-  fallback: FallbackEngine,
+  { fallback, products }: CompileHost,
 ): Promise<CompiledFallbacks> {
+  if (pattern.partitions.some(({ kind }) => kind === 'grouped')) await products.loadGrouped?.();
   const fallbacks: (CompiledFallback | null)[] = [];
   try {
     for (const [index, partition] of pattern.partitions.entries()) {

@@ -21,6 +21,8 @@ export interface Products {
   readonly attention: OwnAttention | null;
   /** Links a product. An epilogue is only given for a product of one matrix. */
   link(memory: WebAssembly.Memory, product: BatchedProduct, epilogue?: Epilogue): CompiledPartition;
+  /** Loads the code for products of groups. Call it before `linkGrouped`. Absent: it is there. */
+  loadGrouped?(): Promise<void>;
   linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPartition;
 }
 

@@ -1,7 +1,5 @@
 import type { Arena } from '../../memory/arena.ts';
 import { productsOf } from '../../program/work/batched-product.ts';
-import { beginGroups } from './begin-groups.ts';
-import { productsOfGroups } from '../../program/work/grouped-product.ts';
 import type { Products } from './products.ts';
 import { Multiplier, packedBytesOf } from '../../emit/wasm/multiply/multiply.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
@@ -18,6 +16,7 @@ interface Addresses {
 /** WebAssembly as what computes products of f32. */
 export function wasmProducts(arena: Arena, reason: string): Products {
   const multiplier = new Multiplier(arena.memory);
+  let groups: typeof import('./wasm-groups.ts') | null = null;
   const run = (products: readonly MatrixProduct[], at: Addresses): void => {
     const packedBytes = products.reduce((most, one) => Math.max(most, packedBytesOf(one)), 0);
     const packed = arena.alloc(packedBytes);
@@ -53,10 +52,13 @@ export function wasmProducts(arena: Arena, reason: string): Products {
           }),
       };
     },
+    loadGrouped: async () => {
+      groups = await import('./wasm-groups.ts');
+    },
     linkGrouped: (memory, product): CompiledPartition => ({
       run: (addressOf) => {
-        const counts = beginGroups(memory, product, addressOf);
-        run(productsOfGroups(product, counts), {
+        if (groups === null) throw new RangeError('products of groups that were not loaded');
+        run(groups.productsOf(memory, product, addressOf), {
           left: addressOf(product.left.value),
           right: addressOf(product.right.value),
           result: addressOf(product.result),

@@ -50,7 +50,7 @@ export function takeBacklog(): Backlog {
 }
 
 /** The work of one run. */
-interface Work extends Backlog {
+export interface Work extends Backlog {
   readonly roots: readonly Node[];
   /** The run issues all collectives with smaller ids than this. */
   readonly issues: number;
@@ -155,40 +155,17 @@ export class Realization {
     }
     const known = { ...work, unissued };
     const kept = await keptOf(known, subgraph);
-    const pieces = await piecesOf(subgraph, () => [...new Set([...roots, ...kept, ...unread])]);
-    if (pieces.length <= 1) await this.#runOne(known, collected, kept, surroundings, start);
-    else await this.#runPieces(pieces, known, subgraph, surroundings);
-  }
-
-  async #runPieces(
-    pieces: readonly (readonly Node[])[],
-    work: Work,
-    { issued }: Subgraph,
-    surroundings: Surroundings,
-  ): Promise<void> {
-    const ofProgram = new Set(work.roots);
-    const senders = new Set(issued);
-    for (const roots of pieces) {
-      const start = performance.now();
-      // What the order of the program asks for, and what is kept, is among the roots of the pieces.
-      const piece = {
-        ...work,
-        unissued: new Map<Node, Unissued>(),
-        issues: 0,
-        roots: roots.filter(({ value }) => value === null),
-      };
-      const collected = await this.#collect(piece);
-      const subgraph = {
-        ...collected.subgraph,
-        issued: collected.subgraph.computed.filter((node) => senders.has(node)),
-      };
-      await this.#runOne(piece, { ...collected, subgraph }, [], surroundings, start);
-      // Values that pass to the next piece are small. On the host, the garbage collector frees them.
-      for (const node of roots) {
-        const bytes = ofProgram.has(node) ? undefined : this.#bytesOf(node);
-        if (bytes !== undefined && node.op !== 'assign') moveToHost(node, bytes.slice());
-      }
+    if (subgraph.computed.length >= MIN_OPS_IN_PIECES) {
+      const { runInPieces } = await import('./run-in-pieces.ts');
+      const ends = [...new Set([...roots, ...kept, ...unread])];
+      const isDone = await runInPieces(known, subgraph, ends, {
+        collect: (piece) => this.#collect(piece),
+        run: (piece, own) => this.#runOne(piece, own, [], surroundings, performance.now()),
+        bytesOf: (node) => this.#bytesOf(node),
+      });
+      if (isDone) return;
     }
+    await this.#runOne(known, collected, kept, surroundings, start);
   }
 
   async #runOne(
@@ -363,19 +340,6 @@ async function causeOf(failure: unknown, { computed }: Subgraph): Promise<unknow
 /** The computed node with this slot. */
 function nodeAt({ leaves, computed }: Subgraph, slot: number | undefined): Node | undefined {
   return slot === undefined ? undefined : computed[slot - leaves.length];
-}
-
-/**
- * The roots of each piece of a program, or none if it is not cut. The code that cuts programs is loaded only for a long
- * program.
- */
-async function piecesOf(
-  subgraph: Subgraph,
-  rootsOf: () => readonly Node[],
-): Promise<readonly (readonly Node[])[]> {
-  if (subgraph.computed.length < MIN_OPS_IN_PIECES) return [];
-  const pieces = await import('../collect/pieces.ts');
-  return pieces.piecesOf(subgraph, rootsOf());
 }
 
 /** The error if a run failed for lack of memory and can be tried again, because it has changed and started nothing. */
