@@ -16,16 +16,17 @@ class Layer extends nn.Module {
   }
 }
 
-const context = await init({ mesh: (size) => [{ name: 'cp', size }] });
+const context = await init();
 manualSeed(1);
 const x = randn([2, 32, 16]);
 const whole = new Layer();
 const expected = whole.forward(x);
+await expected.realize();
 
 // Each rank gets a part of the 32 tokens. Keys and values travel around a ring.
 const divided = await dist.parallelize(
   whole,
-  dist.compose(dist.contextParallel({ arange: 'places' }), dist.ddp({ axis: 'cp' })),
+  dist.compose(dist.contextParallel({ axis: 'dp', arange: 'places' }), dist.ddp()),
 );
 const found = divided.forward(x);
 const cut = new dist.SequenceCut(32, {

@@ -30,8 +30,14 @@ export const topicsOfRanks: readonly Section[] = [
         /^planner\/calibration\//,
       ),
       topic(
+        'planner/costs',
+        'Clusters and costs',
+        'Devices and links, and what a layout takes on them: time, memory, energy and price.',
+        /^planner\/(cluster|cost)\//,
+      ),
+      topic(
         'planner',
-        'planTraining, auto, clusters',
+        'planTraining, auto',
         'Searches layouts before a run, predicts their time and memory, and chooses a strategy.',
         /^planner\//,
       ),
