@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { fromData, Generator, noGrad } from '@shardwise/core/extend';
@@ -115,8 +116,11 @@ describe('the process of shardwise serve', () => {
     expect(command.stderr).toBe('');
   });
 
-  it('cuts off what takes longer than --drain-timeout, and says so: exit code 1', async () => {
-    const { command, url } = await serve('--drain-timeout', '0.05');
+  it.each([
+    ['what takes longer than --drain-timeout', '0.05'],
+    ['all at a second signal', '600'],
+  ])('cuts off %s, and says so: exit code 1', async (_, drainTimeout) => {
+    const { command, url } = await serve('--drain-timeout', drainTimeout);
     const body = { ...greedy, max_tokens: 2000 };
     const whole = post(`${url}/v1/completions`, body).catch((error: unknown) => error);
     const response = await post(`${url}/v1/completions`, { ...body, stream: true });
@@ -125,6 +129,12 @@ describe('the process of shardwise serve', () => {
       expect(await metrics.text()).toMatch(/^vllm:num_requests_running\S* 2$/m);
     }, 10_000);
     command.kill('SIGINT');
+    if (drainTimeout === '600') {
+      await command.says(/^Ending: texts of 2 sequences are still made, for at most 10m 00s\.$/m);
+      // Signals that come at once count as one, because npm passes on what the terminal sends, too.
+      await sleep(400);
+      command.kill('SIGINT');
+    }
     expect(await whole).toBeInstanceOf(TypeError);
     await expect(response.text()).rejects.toThrow('terminated');
     expect(await command.ended(), command.output).toBe(1);
@@ -171,6 +181,18 @@ describe('a server of a folder', () => {
       choices: [{ finish_reason: 'length' }],
       usage: { completion_tokens: 4 },
     });
+  });
+
+  it('serves a GGUF file with the tokenizer that is in it', async () => {
+    const golden = join(import.meta.dirname, '../../models/test/golden/gguf.json');
+    const { file } = z
+      .object({ file: z.string() })
+      .parse(JSON.parse(await readFile(golden, 'utf8')));
+    await writeFile(join(root, 'tiny.gguf'), Buffer.from(file, 'base64'));
+    const url = await serve('tiny.gguf');
+    expect(serving?.summary).toMatch(/^Serving tiny \(LlamaForCausalLM\) at /);
+    const response = await post(`${url}/completions`, { ...greedy, model: 'tiny', max_tokens: 3 });
+    expect(await response.json()).toMatchObject({ usage: { completion_tokens: 3 } });
   });
 
   it.each(['bf16', 'f16'] as const)('keeps parameters in %s', async (dtype) => {

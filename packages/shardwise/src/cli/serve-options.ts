@@ -12,14 +12,16 @@ export function addServe(program: Command): Command {
     )
     .option('--port <port>', 'port to listen at; 0 takes one that is free', parsePort, 8000)
     .option('--host <address>', 'address to listen at', '127.0.0.1')
-    .option(
-      '--api-key <key>',
-      'key that requests must have; repeatable (default: $SHARDWISE_API_KEY)',
-      addItem,
-      [],
+    .addOption(
+      new Option('--api-key <key>', 'key that requests must have; repeatable')
+        .argParser(addItem)
+        .default([], '$SHARDWISE_API_KEY'),
     )
     .option('--without-api-key', 'let everybody ask who reaches --host', false)
-    .option('--served-model-name <name>', 'what requests call it (default: the name of the folder)')
+    .option(
+      '--served-model-name <name>',
+      'what requests call it (default: the name of the folder or file)',
+    )
     .option('--device <name>', 'cpu, wasm (WebAssembly alone) or webgpu', parseDevice)
     .addOption(
       new Option('--dtype <dtype>', 'what parameters are stored in')

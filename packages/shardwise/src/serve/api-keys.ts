@@ -4,7 +4,7 @@ import { textOf } from '../environment/variables.ts';
 import type { ServeOptions } from './serve-options.ts';
 
 /** The variable with a key, which other users of the machine cannot see as they see a command line. */
-export const apiKeyVariable = 'SHARDWISE_API_KEY';
+const apiKeyVariable = 'SHARDWISE_API_KEY';
 
 /**
  * The keys of which a request must have one: those of the command line, or else that of the environment. An empty list
