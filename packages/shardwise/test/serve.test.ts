@@ -231,7 +231,18 @@ describe('a server of a folder', () => {
   it('makes the vectors that the modules of sentence-transformers describe', async () => {
     await writeModules('Transformer', 'Pooling');
     await savePooling({ pooling_mode_cls_token: true, pooling_mode_mean_tokens: false });
-    await expectVectors(await serve('encoder', { name: 'vectors' }), 'first');
+    await writeFile(
+      join(root, 'encoder', 'sentence_bert_config.json'),
+      JSON.stringify({ max_seq_length: 48 }),
+    );
+    const url = await serve('encoder', { name: 'vectors' });
+    await expectVectors(url, 'first');
+    // Python would cut the text off without a word.
+    const long = await post(`${url}/embeddings`, { model: 'vectors', input: 'x'.repeat(49) });
+    expect([long.status, await long.text()]).toEqual([
+      400,
+      expect.stringContaining('49 tokens, and not 1 to 48'),
+    ]);
     await rm(join(root, 'encoder', 'modules.json'));
   });
 

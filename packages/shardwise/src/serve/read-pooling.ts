@@ -6,10 +6,13 @@ export interface Pooling {
   readonly kind: 'mean' | 'first';
   /** Whether the vector gets length 1. */
   readonly normalize: boolean;
+  /** The most tokens of a text, at which Python cuts texts off. Undefined: those of the model. */
+  readonly maxTokens: number | undefined;
 }
 
 const modulesSchema = z.array(z.object({ type: z.string(), path: z.string().default('') }));
 const poolingSchema = z.record(z.string(), z.unknown());
+const lengthSchema = z.object({ max_seq_length: z.int().positive().nullish() });
 
 /**
  * Reads how the `modules.json` of sentence-transformers makes vectors of texts. A folder without it gets means of length
@@ -17,7 +20,7 @@ const poolingSchema = z.record(z.string(), z.unknown());
  */
 export async function readPooling(folder: ModelFolder): Promise<Pooling> {
   const modules = await parsed(folder, 'modules.json', modulesSchema);
-  if (modules === undefined) return { kind: 'mean', normalize: true };
+  if (modules === undefined) return { kind: 'mean', normalize: true, maxTokens: undefined };
   const kinds = modules.map(({ type }) => type.slice(type.lastIndexOf('.') + 1));
   const unknown = kinds.find((kind) => !['Transformer', 'Pooling', 'Normalize'].includes(kind));
   if (unknown !== undefined) throw refusal(folder, `a module ${JSON.stringify(unknown)}`);
@@ -29,11 +32,13 @@ export async function readPooling(folder: ModelFolder): Promise<Pooling> {
     (key) => key.startsWith('pooling_mode_') && config[key] === true,
   );
   const normalize = kinds.includes('Normalize');
+  const length = await parsed(folder, 'sentence_bert_config.json', lengthSchema);
+  const maxTokens = length?.max_seq_length ?? undefined;
   if (modes.length === 1 && modes[0] === 'pooling_mode_mean_tokens') {
-    return { kind: 'mean', normalize };
+    return { kind: 'mean', normalize, maxTokens };
   }
   if (modes.length === 1 && modes[0] === 'pooling_mode_cls_token') {
-    return { kind: 'first', normalize };
+    return { kind: 'first', normalize, maxTokens };
   }
   throw refusal(folder, `the pooling ${modes.join(' and ') || 'of no tokens'}`);
 }

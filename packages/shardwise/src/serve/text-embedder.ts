@@ -29,9 +29,9 @@ export class EncoderEmbedder {
   get maxTokens(): number {
     const { maxPositionEmbeddings, padTokenId } = this.#model.config;
     // RoBERTa counts places from its padding token.
-    return this.#model.modelType === 'roberta'
-      ? maxPositionEmbeddings - padTokenId - 1
-      : maxPositionEmbeddings;
+    const isRoberta = this.#model.modelType === 'roberta';
+    const places = isRoberta ? maxPositionEmbeddings - padTokenId - 1 : maxPositionEmbeddings;
+    return Math.min(places, this.#pooling.maxTokens ?? places);
   }
 
   /** Rejects with DataError for a text that is too long, and for tokens that the model does not have. */
