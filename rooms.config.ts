@@ -306,6 +306,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     doctor: ['text', 'terminal', 'doctor/*'],
     plan: ['text', 'run-state', 'report', 'profile', 'doctor/links'],
     top: ['text', 'rendezvous', 'run-state', 'report', 'terminal'],
+    serve: ['environment', 'text', 'rank'],
     verify: ['environment'],
     cli: [
       'environment',
@@ -316,6 +317,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
       'top',
       'verify',
       'plan',
+      'serve',
       'checkpoint/*',
       'rendezvous',
       'run-state',

@@ -23,8 +23,13 @@ const listenRules: OptionRules<ListenOptions> = {
 /** A server that listens. */
 export interface ListeningServer {
   readonly url: string;
-  /** Takes no more requests, and waits at most so long until those that have begun are answered. */
-  close(timeoutMs?: number): Promise<void>;
+  /**
+   * Takes no more requests, and waits at most so long until those that have begun are answered. Default: 30,000. Resolves
+   * to false if connections were cut before.
+   */
+  close(timeoutMs?: number): Promise<boolean>;
+  /** Cuts all connections at once, as a caller of `close` that waits no longer. */
+  cut(): void;
 }
 
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -54,15 +59,22 @@ export async function listen(
     server.listen(port, host, resolve);
   });
   const { port: own } = server.address() as AddressInfo;
+  let wasCut = false;
+  const cut = (): void => {
+    wasCut = true;
+    server.closeAllConnections();
+  };
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${own}`,
     close: async (timeoutMs = 30_000) => {
       app.close();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), timeoutMs);
+      const timer = setTimeout(cut, timeoutMs);
       await closed;
-      clearTimeout(cut);
+      clearTimeout(timer);
+      return !wasCut;
     },
+    cut,
   };
 }

@@ -255,6 +255,40 @@ export async function measureByOptions(main: string, file: string, raw: unknown)
   await measureCommand({ file, ranks, main });
 }
 
+const serveSchema = z.object({
+  port: z.number(),
+  host: z.string().min(1).max(255),
+  apiKey: z.array(z.string()),
+  withoutApiKey: z.boolean(),
+  servedModelName: z.string().min(1).max(255).optional(),
+  device: z.enum(deviceNames).optional(),
+  dtype: z.enum(exportDTypes),
+  cacheTokens: z.number().optional(),
+  blockSize: z.number(),
+  maxSequences: z.number(),
+  maxChunkTokens: z.number(),
+  maxWaiting: z.number(),
+  requestTimeout: z.number().default(600_000),
+  drainTimeout: z.number().default(30_000),
+});
+
+/** Runs `shardwise serve` and returns the exit code. Throws the errors of startServing. */
+export async function serveByOptions(model: string, raw: unknown): Promise<number> {
+  const options = serveSchema.parse(raw);
+  // Models, tokenizers and the server are much code, which other commands need not load.
+  const { serveCommand } = await import('./serve-command.ts');
+  return serveCommand({
+    ...options,
+    model,
+    name: options.servedModelName,
+    apiKeys: options.apiKey,
+    device: options.device,
+    cacheTokens: options.cacheTokens,
+    requestTimeoutMs: options.requestTimeout,
+    drainTimeoutMs: options.drainTimeout,
+  });
+}
+
 const exportSchema = z.object({
   dtype: z.enum(exportDTypes).optional(),
   metadata: z.record(z.string(), z.string()),

@@ -14,6 +14,12 @@ export function parseRanks(text: string): number {
   return parseInteger(text, 1);
 }
 
+export function parsePort(text: string): number {
+  const port = parseInteger(text, 0);
+  if (port < 65_536) return port;
+  throw new InvalidArgumentError('It must be a whole number from 0 to 65535');
+}
+
 export function parseReplicas(text: string): number {
   if (text === '1' || text === '2') return Number(text);
   throw new InvalidArgumentError('It must be 1 or 2');

@@ -16,6 +16,7 @@ import {
   parseSeconds,
   parseSize,
 } from './parse-values.ts';
+import { addServe } from './serve-options.ts';
 
 /** The exit code for a command line that is wrong. */
 const USAGE_EXIT_CODE = 2;
@@ -310,6 +311,10 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       const { measureByOptions } = await import('./commands.ts');
       await measureByOptions(argv[1] ?? '', file, raw);
     });
+  addServe(program).action(async (model: string, raw: unknown) => {
+    const { serveByOptions } = await import('./commands.ts');
+    exitCode = await serveByOptions(model, raw);
+  });
   try {
     await program.parseAsync(withOwnNames(argv));
     return exitCode;

@@ -1,0 +1,46 @@
+import { type Command, Option } from 'commander';
+import { addItem, parseDevice, parsePort, parseRanks, parseSeconds } from './parse-values.ts';
+
+/** Adds the command `serve`, with its options, to the others. */
+export function addServe(program: Command): Command {
+  return program
+    .command('serve')
+    .description("answer OpenAI's interface with a model of a folder: texts, chats or embeddings")
+    .argument(
+      '<model>',
+      'a folder of Hugging Face, a GGUF file, an address, or a name of the Hugging Face hub',
+    )
+    .option('--port <port>', 'port to listen at; 0 takes one that is free', parsePort, 8000)
+    .option('--host <address>', 'address to listen at', '127.0.0.1')
+    .addOption(
+      new Option('--api-key <key>', 'key that requests must have; repeatable')
+        .argParser(addItem)
+        .default([], '$SHARDWISE_API_KEY'),
+    )
+    .option('--without-api-key', 'let everybody ask who reaches --host', false)
+    .option(
+      '--served-model-name <name>',
+      'what requests call it (default: the name of the folder or file)',
+    )
+    .option('--device <name>', 'cpu, wasm (WebAssembly alone) or webgpu', parseDevice)
+    .addOption(
+      new Option('--dtype <dtype>', 'what parameters are stored in')
+        .choices(['f32', 'bf16', 'f16'])
+        .default('f32'),
+    )
+    .option(
+      '--cache-tokens <count>',
+      'tokens for which the cache has places (default: 8 contexts, at most 16384)',
+      parseRanks,
+    )
+    .option('--block-size <tokens>', 'tokens of a block of the cache', parseRanks, 16)
+    .option('--max-sequences <count>', 'sequences that run at once', parseRanks, 32)
+    .option('--max-chunk-tokens <count>', 'tokens of a prompt in a step', parseRanks, 64)
+    .option('--max-waiting <count>', 'requests that wait; others get status 429', parseRanks, 128)
+    .option('--request-timeout <seconds>', 'longest time of a request (default: 600)', parseSeconds)
+    .option(
+      '--drain-timeout <seconds>',
+      'how long SIGTERM waits for requests that have begun (default: 30)',
+      parseSeconds,
+    );
+}

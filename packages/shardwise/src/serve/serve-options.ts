@@ -1,0 +1,26 @@
+import type { DeviceName } from '../environment/device-name.ts';
+
+/** What `shardwise serve` is told. */
+export interface ServeOptions {
+  /** The folder of a model, its GGUF file, an address, or a name of the hub. */
+  readonly model: string;
+  /** What requests call the model. Undefined: the name of its folder or file. */
+  readonly name: string | undefined;
+  readonly port: number;
+  readonly host: string;
+  /** The keys of the command line. */
+  readonly apiKeys: readonly string[];
+  /** Whether nobody needs a key, also at an address that other machines reach. */
+  readonly withoutApiKey: boolean;
+  /** Undefined: that of the environment, or the CPU. */
+  readonly device: DeviceName | undefined;
+  /** What the parameters are stored in. */
+  readonly dtype: 'f32' | 'bf16' | 'f16';
+  /** Undefined: what the engine chooses by the context of the model. */
+  readonly cacheTokens: number | undefined;
+  readonly blockSize: number;
+  readonly maxSequences: number;
+  readonly maxChunkTokens: number;
+  readonly maxWaiting: number;
+  readonly requestTimeoutMs: number;
+}

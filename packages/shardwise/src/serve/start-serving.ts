@@ -1,0 +1,155 @@
+import { setRank } from '@shardwise/core';
+import { ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
+import { BertModel, CausalDecoder, GPT2LMHeadModel, RobertaModel } from '@shardwise/models';
+import { complete, Engine } from '@shardwise/serve';
+import { listen, type ListeningServer, openAIApp, type ServedModel } from '@shardwise/serve/node';
+import { deviceVariable } from '../environment/device-name.ts';
+import { rankDevice } from '../rank/rank-device.ts';
+import { formatBytes } from '../text/format.ts';
+import { apiKeysOf } from './api-keys.ts';
+import { EncoderEmbedder } from './text-embedder.ts';
+import { openModel, type OpenedModel } from './open-model.ts';
+import { readPooling } from './read-pooling.ts';
+import type { ServeOptions } from './serve-options.ts';
+
+/** A model that answers requests. */
+export interface Serving {
+  readonly server: ListeningServer;
+  /** What answers, and where. */
+  readonly summary: string;
+  /** The number of texts that are being made, or wait. */
+  readonly open: number;
+  /** Frees the memory, after `server.close`. */
+  dispose(): Promise<void>;
+}
+
+/** A model that is ready, and the end of the line about it. */
+interface ReadyModel extends Omit<ServedModel, 'id'> {
+  readonly description: string;
+}
+
+/**
+ * Loads a model and listens. Each part is used once before, so that what cannot work is an error now. Throws ConfigError
+ * for options that contradict each other, a model that is not there, one that makes neither texts nor embeddings, blocks
+ * that do not fit the memory, and an address that cannot be used, and the errors of openModel.
+ */
+export async function startServing(options: ServeOptions): Promise<Serving> {
+  const { host, port, device, maxWaiting, requestTimeoutMs } = options;
+  const apiKeys = apiKeysOf(options, process.env);
+  const environment =
+    device === undefined ? process.env : { ...process.env, [deviceVariable]: device };
+  setRank({ device: await rankDevice(undefined, undefined, environment) });
+  const opened = await openModel(options);
+  const { engine, embed, description } = await ready(opened, options);
+  const id = options.name ?? opened.name;
+  let isDisposed = false;
+  const app = openAIApp({
+    models: [{ id, engine, embed }],
+    apiKeys,
+    maxWaiting,
+    requestTimeoutMs,
+    onError: (error) => {
+      // What was cut off ends with an error, which is no news then.
+      if (!isDisposed) console.error(error);
+    },
+  });
+  const server = await listen(app, { host, port }).catch((cause: unknown) => {
+    throw cannotListen(host, port, cause);
+  });
+  return {
+    server,
+    summary: `Serving ${id} (${opened.model.architecture}) at ${server.url}/v1: ${description}`,
+    get open() {
+      return engine === null ? 0 : engine.statistics.running + engine.statistics.waiting;
+    },
+    dispose: async () => {
+      isDisposed = true;
+      // Requests whose connections were cut leave the engine by themselves.
+      await engine?.drain();
+      await engine?.dispose();
+    },
+  };
+}
+
+async function ready(opened: OpenedModel, options: ServeOptions): Promise<ReadyModel> {
+  const { model, tokenizer, folder } = opened;
+  if (model instanceof CausalDecoder || model instanceof GPT2LMHeadModel) {
+    return readyEngine(opened, options);
+  }
+  if (model instanceof BertModel || model instanceof RobertaModel) {
+    const embedder = new EncoderEmbedder(model, tokenizer, await readPooling(folder));
+    const { vectors } = await embedder.embed([[0]]);
+    const width = vectors[0]?.length ?? 0;
+    return {
+      engine: null,
+      embed: embedder.embed,
+      description: `embeddings of ${width} numbers, texts of up to ${embedder.maxTokens} tokens`,
+    };
+  }
+  throw new ConfigError(
+    {
+      asked: `to serve ${folder.place}`,
+      found: `a ${model.architecture}, which makes neither texts nor embeddings`,
+      todo: 'Give a language model, or an encoder without a head',
+    },
+    { place: folder.place, architecture: model.architecture },
+  );
+}
+
+/** An engine that has made one token. Its memory is there, and its first programs are compiled. */
+async function readyEngine(
+  { model, tokenizer }: OpenedModel,
+  { cacheTokens, blockSize, maxSequences, maxChunkTokens }: ServeOptions,
+): Promise<ReadyModel> {
+  const engine = new Engine(model, tokenizer, {
+    blockSize,
+    maxSequences,
+    maxChunkTokens,
+    ...(cacheTokens === undefined ? {} : { cacheTokens }),
+  });
+  const { blocks } = engine.statistics;
+  try {
+    await complete(engine.generate({ prompt: [0], maxNewTokens: 1, temperature: 0 }));
+  } catch (error) {
+    // What is too large for an array is a RangeError.
+    if (!(error instanceof OutOfMemoryError) && !(error instanceof RangeError)) throw error;
+    throw noRoom(blocks, blockSize, error);
+  }
+  const size = formatBytes(engine.statistics.cacheBytes);
+  const context = engine.facts.contextLength;
+  return {
+    engine,
+    embed: null,
+    description: `a context of ${context} tokens, ${blocks} blocks of ${blockSize} tokens (${size})`,
+  };
+}
+
+function noRoom(blocks: number, blockSize: number, cause: Error): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a cache of ${blocks} blocks of ${blockSize} tokens`,
+      found: `they do not fit the memory beside the model: ${cause.message}`,
+      todo: `Give --cache-tokens less than ${blocks * blockSize}`,
+    },
+    { blocks, blockSize },
+    { cause },
+  );
+}
+
+function cannotListen(host: string, port: number, cause: unknown): ConfigError {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  return new ConfigError(
+    {
+      asked: `to listen at ${host}, port ${port}`,
+      found:
+        code === 'EADDRINUSE'
+          ? 'a port that another program uses'
+          : cause instanceof Error
+            ? cause.message
+            : String(cause),
+      todo: 'Give another --port (0 takes one that is free), or another --host',
+    },
+    { host, port },
+    { cause },
+  );
+}
