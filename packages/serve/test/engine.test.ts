@@ -107,9 +107,10 @@ test('After an update of the weights, texts are those of the new weights.', asyn
     ignoreEos: true,
   };
   const before = await answer(engine, request);
-  noGrad(() => {
-    for (const parameter of model.parameters()) parameter.assign(parameter.mul(1.1));
-  });
+  for (const parameter of model.parameters()) {
+    noGrad(() => parameter.assign(parameter.mul(1.1)));
+    await parameter.realize();
+  }
   const after = await answer(engine, request);
   expect(after.logProbabilities).not.toEqual(before.logProbabilities);
   const all = await trainingLogProbabilities(model, [...request.prompt, ...after.tokens]);

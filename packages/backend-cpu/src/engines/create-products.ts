@@ -76,6 +76,7 @@ function withoutOwn(arena: Arena, reason: string): Products {
     own: null,
     attention: null,
     link,
+    loadGrouped: async () => inGroups.loadGrouped?.(),
     linkGrouped: (memory, product) => inGroups.linkGrouped(memory, product),
   };
 }
