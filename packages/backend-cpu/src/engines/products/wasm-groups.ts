@@ -6,7 +6,7 @@ import { beginGroups } from './begin-groups.ts';
 // Products of rows in groups, which experts have. Pages load this file when a program has such products.
 
 /** Begins the groups of a run, and returns the products of those that have rows. Throws BackendError for wrong counts. */
-export function productsOf(
+export function groupsOfRun(
   memory: WebAssembly.Memory,
   product: GroupedProduct,
   addressOf: AddressOf,

@@ -1,6 +1,7 @@
 import type { Arena } from '../../memory/arena.ts';
 import { productsOf } from '../../program/work/batched-product.ts';
 import type { Products } from './products.ts';
+import type { groupsOfRun } from './wasm-groups.ts';
 import { Multiplier, packedBytesOf } from '../../emit/wasm/multiply/multiply.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import type { CompiledPartition } from '../../program/partition.ts';
@@ -16,7 +17,7 @@ interface Addresses {
 /** WebAssembly as what computes products of f32. */
 export function wasmProducts(arena: Arena, reason: string): Products {
   const multiplier = new Multiplier(arena.memory);
-  let groups: typeof import('./wasm-groups.ts') | null = null;
+  let productsOfRun: typeof groupsOfRun | null = null;
   const run = (products: readonly MatrixProduct[], at: Addresses): void => {
     const packedBytes = products.reduce((most, one) => Math.max(most, packedBytesOf(one)), 0);
     const packed = arena.alloc(packedBytes);
@@ -53,12 +54,12 @@ export function wasmProducts(arena: Arena, reason: string): Products {
       };
     },
     loadGrouped: async () => {
-      groups = await import('./wasm-groups.ts');
+      productsOfRun = (await import('./wasm-groups.ts')).groupsOfRun;
     },
     linkGrouped: (memory, product): CompiledPartition => ({
       run: (addressOf) => {
-        if (groups === null) throw new RangeError('products of groups that were not loaded');
-        run(groups.productsOf(memory, product, addressOf), {
+        if (productsOfRun === null) throw new RangeError('products of groups that were not loaded');
+        run(productsOfRun(memory, product, addressOf), {
           left: addressOf(product.left.value),
           right: addressOf(product.right.value),
           result: addressOf(product.result),
