@@ -1,17 +1,12 @@
 import {
   BLOCK_ELEMENTS,
+  codeOffsets,
+  largestCodes,
   type QuantizedBits,
   quantizedBytes,
+  SCALE_BYTES,
+  SMALLEST_MAGNITUDE,
 } from '../../sharded/quantized/quantize-rows.ts';
-
-/** The largest code of each number of bits, and the number that is added to codes so that they are not negative. */
-const levels = { 4: 7, 8: 127 } as const;
-const offsets = { 4: 8, 8: 128 } as const;
-
-/** The smallest magnitude that is not taken for zero, as in `quantizeRows`. */
-const SMALLEST = 2 ** -100;
-
-const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
 /** Added to a number and subtracted again, it leaves the nearest whole number, and the even one of two. */
 const ROUNDING = 1.5 * 2 ** 52;
@@ -31,11 +26,13 @@ export function encodeBlocks(values: Float32Array, bits: QuantizedBits): Uint8Ar
     const stop = Math.min(first + BLOCK_ELEMENTS, values.length);
     let largest = 0;
     for (let at = first; at < stop; at++) largest = Math.max(largest, Math.abs(values[at] ?? 0));
-    const scale = Math.fround((largest < SMALLEST ? SMALLEST : largest) / levels[bits]);
+    const scale = Math.fround(
+      (largest < SMALLEST_MAGNITUDE ? SMALLEST_MAGNITUDE : largest) / largestCodes[bits],
+    );
     scales[block] = scale;
     for (let at = first; at < stop; at++) {
       const step = Number.isFinite(scale) ? Math.fround((values[at] ?? 0) / scale) : 1;
-      const code = step + ROUNDING - ROUNDING + offsets[bits];
+      const code = step + ROUNDING - ROUNDING + codeOffsets[bits];
       if (bits === 8) codes[at] = code;
       else codes[at >> 1] = (codes[at >> 1] ?? 0) | (at % 2 === 0 ? code : code << 4);
     }
@@ -57,7 +54,7 @@ export function decodeBlocks(
   for (let at = 0; at < elements; at++) {
     const code =
       bits === 8 ? (codes[at] ?? 0) : ((codes[at >> 1] ?? 0) >> (at % 2 === 0 ? 0 : 4)) & 15;
-    values[at] = (code - offsets[bits]) * (scales[Math.floor(at / BLOCK_ELEMENTS)] ?? 0);
+    values[at] = (code - codeOffsets[bits]) * (scales[Math.floor(at / BLOCK_ELEMENTS)] ?? 0);
   }
   return values;
 }

@@ -19,7 +19,7 @@ export function quantizedBytes(elements: number, bits: QuantizedBits): number {
   return codeBytes(elements, bits) + Math.ceil(elements / BLOCK_ELEMENTS) * SCALE_BYTES;
 }
 
-const SCALE_BYTES = Float32Array.BYTES_PER_ELEMENT;
+export const SCALE_BYTES: number = Float32Array.BYTES_PER_ELEMENT;
 
 function codeBytes(elements: number, bits: QuantizedBits): number {
   return Math.ceil((elements * bits) / 8);
@@ -36,12 +36,15 @@ export function quantizeRows(rows: Tensor, bits: QuantizedBits): QuantizedRows {
   const inBlocks = padRows(rows, blocks * BLOCK_ELEMENTS).reshape([count, blocks, BLOCK_ELEMENTS]);
   const largest = inBlocks.abs().max(2, { keepDim: true });
   // A block of zeros keeps a scale that can be divided by.
-  const scales = largest.lt(SMALLEST).where(SMALLEST, largest).div(levels[bits]);
+  const scales = largest
+    .lt(SMALLEST_MAGNITUDE)
+    .where(SMALLEST_MAGNITUDE, largest)
+    .div(largestCodes[bits]);
   const steps = inBlocks.div(scales).round();
   const codes = scales
     .isFinite()
     .where(steps, 1)
-    .add(offsets[bits])
+    .add(codeOffsets[bits])
     .reshape([count, blocks * BLOCK_ELEMENTS])
     .slice(1, 0, elements);
   return {
@@ -51,11 +54,11 @@ export function quantizeRows(rows: Tensor, bits: QuantizedBits): QuantizedRows {
 }
 
 /** The largest code, and the number that is added to codes so that they are not negative. */
-const levels = { 4: 7, 8: 127 } as const;
-const offsets = { 4: 8, 8: 128 } as const;
+export const largestCodes = { 4: 7, 8: 127 } as const;
+export const codeOffsets = { 4: 8, 8: 128 } as const;
 
 /** The smallest magnitude that is not taken for zero. The scales of larger ones are normal f32. */
-const SMALLEST = 2 ** -100;
+export const SMALLEST_MAGNITUDE: number = 2 ** -100;
 
 /** Makes numbers of codes and scales again. Shape: [R, bytes], [R, blocks] -> f32 [R, n], where n is `elements`. */
 export function dequantizeRows(
@@ -66,7 +69,7 @@ export function dequantizeRows(
   const [count = 0, blocks = 0] = scales.shape;
   const numbers = bits === 8 ? codes.to('f32') : outOfPairs(codes);
   const inBlocks = padRows(
-    numbers.slice(1, 0, elements).sub(offsets[bits]),
+    numbers.slice(1, 0, elements).sub(codeOffsets[bits]),
     blocks * BLOCK_ELEMENTS,
   );
   return inBlocks
