@@ -5,6 +5,7 @@ import { GPT } from '../examples/gpt/model.ts';
 import { readOptions } from '../examples/gpt/options.ts';
 import type { Bench, BenchResult } from './bench.ts';
 import { countOf } from './rounds.ts';
+import { textBatches } from './text-batches.ts';
 
 const SEEDS = [1, 2, 3];
 const EXPERTS = 8;
@@ -64,14 +65,8 @@ async function learn(text: Text, seed: number, steps: number, experts: number): 
     Math.ceil(steps / 10),
     optim.cosineSchedule(steps - Math.ceil(steps / 10), 0.1),
   );
-  const dataset = new data.TextDataset(text.train, { contextLength });
-  const sampler = new data.DistributedSampler({ dataset, numReplicas: 1, rank: 0, seed });
-  const loader = new data.DataLoader<data.TextSample>({
-    dataset,
-    batchSize,
-    sampler,
-    dropLast: true,
-  });
+  const place = { rank: 0, size: 1 };
+  const loader = textBatches(text.train, { contextLength, batchSize, seed, ...place });
   const losses: number[] = [];
   for await (const { x, y } of loader) {
     for (const group of optimizer.paramGroups) {

@@ -2,6 +2,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { data, dist, fromArray, manualSeed, nn, noGrad, optim, setRank } from 'shardwise';
 import { GPT } from '../../examples/gpt/model.ts';
+import { textBatches } from '../text-batches.ts';
 import type { Contestant, Job, Outcome } from './messages.ts';
 import { threadLinks } from './thread-links.ts';
 
@@ -51,14 +52,8 @@ async function train(
   });
   const warmup = Math.ceil(steps / 10);
   const schedule = optim.warmupSchedule(warmup, optim.cosineSchedule(steps - warmup, 0.1));
-  const dataset = new data.TextDataset(text.train, { contextLength: job.model.contextLength });
-  const sampler = new data.DistributedSampler({ dataset, numReplicas: size, rank, seed });
-  const loader = new data.DataLoader<data.TextSample>({
-    dataset,
-    batchSize,
-    sampler,
-    dropLast: true,
-  });
+  const { contextLength } = job.model;
+  const loader = textBatches(text.train, { contextLength, batchSize, seed, rank, size });
   const losses: number[] = [];
   const [before, started] = [links.sentBytes, links.seconds];
   for await (const { x, y } of loader) {
