@@ -39,6 +39,7 @@ export const keywords: Readonly<Record<string, string>> = {
   '/learn/cluster': 'multi node several machines',
   '/reference/checkpoints#loadmodel':
     'hugging face huggingface transformers pretrained weights fine tune finetune finetuning fine-tuning load model',
+  '/reference/nn/module#module-loadstatedict': 'loadStateDict load_state_dict restore weights',
   '/reference/random#manualseed': 'random seed reproducible deterministic',
   '/reference/checkpoints/files#exportmodel': 'save model export safetensors weights',
 };

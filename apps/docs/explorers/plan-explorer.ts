@@ -35,6 +35,20 @@ const colours: Readonly<Record<keyof StepTerms, string>> = {
   offload: 'var(--weight-gradient)',
 };
 
+/** How many layouts are shown. */
+const kept = 5;
+/** As many reasons as the first search has. Until it has ended, empty rows keep the place of its tables. */
+const usualReasons = 7;
+
+/** What the colours of the bars mean. Messages of all axes have one colour. */
+const legend = [
+  ['compute', 'forward and backward'],
+  ['recompute', 'computed again'],
+  ['bubble', 'waiting for other stages'],
+  ['dataParallel', 'messages'],
+  ['optimizer', 'optimizer and offload'],
+] as const satisfies readonly (readonly [keyof StepTerms, string])[];
+
 /** Plans a training in the page, and shows the terms of a step of the best layouts. */
 export const PlanExplorer = defineComponent({
   name: 'PlanExplorer',
@@ -56,9 +70,26 @@ export const PlanExplorer = defineComponent({
     onMounted(search);
     watch([model, device, devices, batch, memory], search);
     const rows = computed(() => plan.value?.ranked ?? []);
+    const bars = computed(() =>
+      plan.value === undefined
+        ? Array.from({ length: kept }, () => ({ layout: '\u00A0', terms: [] }))
+        : rows.value.map(({ layout, terms }) => ({
+            layout: layoutText(layout),
+            terms: stepTerms.map((term) => ({ term, seconds: terms[term] })),
+          })),
+    );
+    const best = computed(() =>
+      plan.value === undefined
+        ? emptyRows(kept, 4)
+        : rows.value.map(({ layout, stepSeconds, utilization, memory: needed }) => [
+            layoutText(layout),
+            secondsText(stepSeconds),
+            `${(100 * utilization.mfu).toFixed(1)} %`,
+            bytesText(needed.totalBytes),
+          ]),
+    );
     return (): VNode => {
       const slowest = Math.max(0, ...rows.value.map(({ stepSeconds }) => stepSeconds));
-      const [best] = rows.value;
       return explorer('Plan', [
         h('div', { class: 'controls' }, [
           choice('Model', model, models),
@@ -70,17 +101,24 @@ export const PlanExplorer = defineComponent({
         spoken(summary(plan.value)),
         h(
           'div',
-          { class: 'bars', 'aria-hidden': 'true' },
-          rows.value.map(({ layout, terms }) =>
+          { class: 'legend' },
+          legend.map(([term, meaning]) =>
+            h('span', [h('i', { style: { background: colours[term] } }), meaning]),
+          ),
+        ),
+        h(
+          'div',
+          { class: 'layouts', 'aria-hidden': 'true' },
+          bars.value.map(({ layout, terms }) =>
             h('div', { class: 'bar' }, [
-              h('span', layoutText(layout)),
+              h('span', layout),
               h(
                 'div',
-                stepTerms.map((term) =>
+                terms.map(({ term, seconds }) =>
                   h('i', {
-                    title: `${term}: ${secondsText(terms[term])}`,
+                    title: `${term}: ${secondsText(seconds)}`,
                     style: {
-                      width: `${(100 * terms[term]) / slowest}%`,
+                      width: `${(100 * seconds) / slowest}%`,
                       background: colours[term],
                     },
                   }),
@@ -89,7 +127,7 @@ export const PlanExplorer = defineComponent({
             ]),
           ),
         ),
-        best === undefined
+        best.value.length === 0
           ? h('p', summary(plan.value))
           : table(
               'The best layouts',
@@ -99,22 +137,22 @@ export const PlanExplorer = defineComponent({
                 { title: 'MFU', isNumber: true },
                 { title: 'memory of a rank', isNumber: true },
               ],
-              rows.value.map(({ layout, stepSeconds, utilization, memory: needed }) => [
-                layoutText(layout),
-                secondsText(stepSeconds),
-                `${(100 * utilization.mfu).toFixed(1)} %`,
-                bytesText(needed.totalBytes),
-              ]),
+              best.value,
             ),
         table(
           'Why other layouts were left out',
           [{ title: 'layouts', isNumber: true }, { title: 'because' }],
-          (plan.value?.pruned ?? []).map(({ reason, count }) => [String(count), reason]),
+          plan.value?.pruned.map(({ reason, count }) => [String(count), reason]) ??
+            emptyRows(usualReasons, 2),
         ),
       ]);
     };
   },
 });
+
+function emptyRows(count: number, columns: number): string[][] {
+  return Array.from({ length: count }, () => Array.from({ length: columns }, () => '\u00A0'));
+}
 
 function planOf(
   model: string,
@@ -128,14 +166,14 @@ function planOf(
     model,
     cluster,
     batch,
-    keep: 5,
+    keep: kept,
     memoryBytes: (cluster.device.memoryBytes * percent) / 100,
     search: { offload: ['nothing'], schedule: ['1f1b', 'interleaved1f1b', 'zbv'] },
   });
 }
 
 function summary(plan: TrainingPlan | undefined): string {
-  if (plan === undefined) return '';
+  if (plan === undefined) return 'Searching for the best layout.';
   const [best] = plan.ranked;
   if (best !== undefined) {
     return `The best layout is ${layoutText(best.layout)}: ${secondsText(best.stepSeconds)} a step.`;

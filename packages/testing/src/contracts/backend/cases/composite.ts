@@ -116,7 +116,12 @@ export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } =
         [0, 1, 0.5, -1, 2, NaN],
         [-inf, inf, 0, NaN, NaN, NaN],
       ),
-      values({ op: 'logit', params: { eps: 0.5 } }, [0, 1, inf, -inf, NaN], [0, 0, 0, 0, NaN]),
+      values(
+        { op: 'logit', params: { eps: 0.5 } },
+        [0, 1, inf, -inf, NaN],
+        [0, 0, 0, 0, NaN],
+        'values beyond eps',
+      ),
     ],
   },
   gelu: {
@@ -317,10 +322,15 @@ function elementwiseGrad(operation: Operation, f: (x: number) => number): OpCase
   });
 }
 
-function values(operation: Operation, inputs: Row, outputs: Row): OpCase {
+function values(
+  operation: Operation,
+  inputs: Row,
+  outputs: Row,
+  title = 'zeros, infinities and large values',
+): OpCase {
   const shape = [inputs.length];
   return {
-    title: 'zeros, infinities and large values',
+    title,
     operation,
     inputs: [f32(shape, inputs)],
     expected: f32(shape, outputs),
