@@ -109,6 +109,9 @@ export { auto, type AutoCandidate, type AutoChoice, type AutoOptions } from './a
 export {
   type ComparedFigure,
   compareStep,
+  comparisonRows,
   comparisonText,
   type MeasuredStep,
+  type PlannedStep,
+  type StepComparison,
 } from './cost/compare.ts';

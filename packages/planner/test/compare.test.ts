@@ -20,7 +20,7 @@ const communication = terms.tensorParallel + terms.dataParallel;
 
 test('a measured step stands beside the predicted one', () => {
   const bytes = memory.totalBytes - memory.kinds.overhead;
-  const figures = compareStep(prediction, {
+  const { figures } = compareStep(prediction, {
     stepSeconds: 1.05 * stepSeconds,
     computeSeconds: compute,
     communicationSeconds: 2 * communication,
@@ -42,11 +42,19 @@ test.each([
   [3, 1.1, 1, 'neither in computation nor in messages'],
   [0.5, 0.5, 1, 'shorter, most of it in compute'],
 ])('a step of × %d with compute × %d and messages × %d says: %s', (step, c, m, says) => {
-  const text = comparisonText(prediction, {
+  const comparison = compareStep(prediction, {
     stepSeconds: step * stepSeconds,
     computeSeconds: c * compute,
     communicationSeconds: m * communication,
   });
+  const text = comparisonText(comparison);
   expect(text).toContain(says);
   expect(text.split('\n')[1]).toMatch(/^step +\S+ m?s +\S+ m?s +× \d/);
+});
+
+test('memory beyond the prediction is said with the difference', () => {
+  const bytes = memory.totalBytes - memory.kinds.overhead;
+  const measured = { stepSeconds, peakBytes: bytes + 5e9 };
+  expect(compareStep(prediction, measured).cause).toContain('Tensors take 5.00 GB more');
+  expect(compareStep(prediction, { ...measured, peakBytes: bytes }).cause).not.toContain('Tensors');
 });

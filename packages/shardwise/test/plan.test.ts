@@ -4,9 +4,12 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { namedCluster } from '@shardwise/planner';
-import { openCluster, openModel } from '@shardwise/planner/node';
+import { openCluster, openModel, openPlan } from '@shardwise/planner/node';
+import { compareRun } from '../src/plan/compare-run.ts';
+import { htmlReport } from '../src/report/html-report.ts';
 import { parseSize } from '../src/cli/parse-values.ts';
 import { planCommand, type PlanCommandOptions } from '../src/plan/plan-command.ts';
+import { reports, runOf } from './run-fixture.ts';
 
 const usual: PlanCommandOptions = {
   model: 'gpt:1.7b',
@@ -84,6 +87,56 @@ describe('shardwise plan', () => {
     expect(await openCluster(cluster)).toEqual(namedCluster('8xh100'));
     await writeFile(cluster, 'no JSON');
     await expect(openCluster(cluster)).rejects.toThrow('text that is no JSON');
+  });
+});
+
+describe('a run with a plan', () => {
+  /** Writes a plan, by default for two ranks. */
+  async function planFile(options: Partial<PlanCommandOptions> = {}): Promise<string> {
+    const path = join(directory, 'plan.json');
+    const [, text] = await printed({ json: true, cluster: '1x2xa100', batch: 2, ...options });
+    await writeFile(path, text);
+    return path;
+  }
+
+  test('is compared by the medians of its steps without the first one', async () => {
+    const planned = await openPlan(await planFile());
+    const [first, ...rest] = reports(5).map((report) =>
+      report.step === 1 ? { ...report, stepMs: 9000, computeMs: 8000 } : report,
+    );
+    if (first === undefined) throw new Error('a run has steps');
+    const { rows, text } = compareRun(planned, runOf([first, ...rest]));
+    expect(rows.map(([name, , measured]) => [name, measured])).toEqual([
+      ['', 'measured'],
+      ['step', '100 ms'],
+      ['compute', '70.0 ms'],
+      ['communication', '15.0 ms'],
+    ]);
+    expect(text).toContain('The step takes');
+  });
+
+  test('shows in its report where the two part', async () => {
+    const state = runOf(reports(5));
+    const compared = compareRun(await openPlan(await planFile()), state);
+    const html = htmlReport(state, { isOver: true, compared });
+    expect(html).toContain('<h2>The plan of this run</h2>');
+    expect(html).toContain('<th scope="row">communication</th>');
+    expect(html).toContain(compared.cause);
+  });
+
+  test('says so if the plan is for other ranks, and if there were too few steps', async () => {
+    const eight = await openPlan(await planFile({ cluster: '8xa100', batch: 64 }));
+    const words = 'The plan is for 8 ranks, and this run had 2.';
+    expect(compareRun(eight, runOf(reports(5)))).toEqual({ rows: [], cause: words, text: words });
+    const two = await openPlan(await planFile());
+    expect(compareRun(two, runOf(reports(1))).text).toContain('too few steps');
+  });
+
+  test.each([
+    ['a plan in which nothing fits', { memory: 1e9 }, 'ranked'],
+    ['the text of a plan', { json: false }, 'no JSON'],
+  ])('is refused before it starts with %s', async (_, options, words) => {
+    await expect(openPlan(await planFile(options))).rejects.toThrow(words);
   });
 });
 

@@ -1,7 +1,20 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { textTable } from '@shardwise/strategies';
 import type { Prediction } from './predict.ts';
+import type { RunLayout } from './run-layout.ts';
 import type { StepTerms } from './step-time.ts';
+
+/** What a run is compared with: a part of a prediction, such as the best layout of a plan in a file. */
+export type PlannedStep = Pick<Prediction, 'terms' | 'stepSeconds'> & {
+  readonly layout: Pick<
+    RunLayout,
+    'dataParallel' | 'tensorParallel' | 'pipelineParallel' | 'contextParallel'
+  >;
+  readonly memory: {
+    readonly totalBytes: number;
+    readonly kinds: { readonly overhead: number };
+  };
+};
 
 /** What a run measured. What is left out is not compared. */
 export interface MeasuredStep {
@@ -31,6 +44,13 @@ export interface ComparedFigure {
   readonly ratio: number;
 }
 
+/** Measured figures of a step beside the predicted ones. */
+export interface StepComparison {
+  readonly figures: readonly ComparedFigure[];
+  /** In words: whether the step takes what was predicted, and otherwise the most probable cause of the difference. */
+  readonly cause: string;
+}
+
 /** Figures that differ by less than this are not explained. */
 const CLOSE = 0.1;
 
@@ -46,36 +66,37 @@ const sums: Readonly<Record<'compute' | 'communication', readonly (keyof StepTer
 };
 
 /** Puts what a run measured beside what was predicted. */
-export function compareStep(
-  prediction: Prediction,
-  measured: MeasuredStep,
-): readonly ComparedFigure[] {
+export function compareStep(planned: PlannedStep, measured: MeasuredStep): StepComparison {
   checkOptions('compareStep', measured, measuredRules);
-  const { terms, stepSeconds, memory } = prediction;
+  const { terms, stepSeconds, memory } = planned;
   const sum = (names: readonly (keyof StepTerms)[]): number =>
     names.reduce((total, name) => total + terms[name], 0);
-  const { overhead } = memory.kinds;
-  const figures = [
+  const compared = [
     ['step', stepSeconds, measured.stepSeconds],
     ['compute', sum(sums.compute), measured.computeSeconds],
     ['communication', sum(sums.communication), measured.communicationSeconds],
     // The overhead is no memory of tensors.
-    ['memory', memory.totalBytes - overhead, measured.peakBytes],
+    ['memory', memory.totalBytes - memory.kinds.overhead, measured.peakBytes],
   ] as const;
-  return figures.flatMap(([figure, predicted, found]) =>
+  const figures = compared.flatMap(([figure, predicted, found]) =>
     found === undefined ? [] : [{ figure, predicted, measured: found, ratio: found / predicted }],
   );
+  return { figures, cause: [causeOf(figures), ...memoryWords(figures)].join(' ') };
 }
 
-/** Writes what `compareStep` returns as a table, with the most probable cause of the largest difference. */
-export function comparisonText(prediction: Prediction, measured: MeasuredStep): string {
-  const figures = compareStep(prediction, measured);
-  const rows = figures.map(({ figure, predicted, measured: found, ratio }) => {
-    const text = figure === 'memory' ? gigabytes : seconds;
+/** Writes the figures of a comparison as rows of texts, with the titles of their columns in the first one. */
+export function comparisonRows({ figures }: StepComparison): readonly (readonly string[])[] {
+  const rows = figures.map(({ figure, predicted, measured, ratio }) => {
+    const text = figure === 'memory' ? bytesText : seconds;
     const part = Number.isFinite(ratio) ? `× ${ratio.toFixed(2)}` : '';
-    return [figure, text(predicted), text(found), part];
+    return [figure, text(predicted), text(measured), part];
   });
-  return [textTable([['', 'predicted', 'measured', ''], ...rows]), causeOf(figures)].join('\n');
+  return [['', 'predicted', 'measured', ''], ...rows];
+}
+
+/** Writes a comparison as a table, with the most probable cause of the largest difference. */
+export function comparisonText(comparison: StepComparison): string {
+  return [textTable(comparisonRows(comparison)), comparison.cause].join('\n');
 }
 
 function causeOf(figures: readonly ComparedFigure[]): string {
@@ -102,10 +123,23 @@ function causeOf(figures: readonly ComparedFigure[]): string {
   return `The step takes ${how}, most of it in ${largest.figure}: ${advice}.`;
 }
 
+/** Returns what there is to say of the memory: nothing if it is as predicted, or was not measured. */
+function memoryWords(figures: readonly ComparedFigure[]): readonly string[] {
+  const memory = figures.find(({ figure }) => figure === 'memory');
+  if (memory === undefined || Math.abs(memory.ratio - 1) < CLOSE) return [];
+  const { predicted, measured } = memory;
+  const difference = bytesText(Math.abs(measured - predicted));
+  return measured > predicted
+    ? [
+        `Tensors take ${difference} more than predicted: profiler.memoryTimeline names those at the peak.`,
+      ]
+    : [`Tensors take ${difference} less than predicted.`];
+}
+
 function seconds(value: number): string {
   return value >= 1 ? `${value.toPrecision(3)} s` : `${(1000 * value).toPrecision(3)} ms`;
 }
 
-function gigabytes(bytes: number): string {
-  return `${(bytes / 1e9).toFixed(2)} GB`;
+function bytesText(bytes: number): string {
+  return bytes >= 1e9 ? `${(bytes / 1e9).toFixed(2)} GB` : `${(bytes / 1e6).toPrecision(3)} MB`;
 }

@@ -58,7 +58,12 @@ export const oneDevice: RunLayout = {
 };
 
 /** The number of ranks of a layout. */
-export function ranksOf(layout: RunLayout): number {
+export function ranksOf(
+  layout: Pick<
+    RunLayout,
+    'dataParallel' | 'tensorParallel' | 'pipelineParallel' | 'contextParallel'
+  >,
+): number {
   const { dataParallel, tensorParallel, pipelineParallel, contextParallel } = layout;
   return dataParallel * tensorParallel * pipelineParallel * contextParallel;
 }

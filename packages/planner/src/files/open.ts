@@ -1,8 +1,11 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
+import { z } from 'zod';
 import { namedCluster } from '../cluster/catalogue.ts';
 import { type ClusterDescription, readCluster } from '../cluster/cluster.ts';
+import type { PlannedStep } from '../cost/compare.ts';
+import { stepTerms } from '../cost/step-time.ts';
 import { describeConfig } from '../model/describe-config.ts';
 import { namedModel } from '../model/named-models.ts';
 import type { TransformerDescription } from '../model/transformer.ts';
@@ -25,6 +28,41 @@ export async function openModel(place: string, sequence?: number): Promise<Trans
 export async function openCluster(place: string): Promise<ClusterDescription> {
   if ((await kindOf(place)) !== 'file') return namedCluster(place);
   return readCluster(await readJson(place, 'a cluster'));
+}
+
+const seconds = z.number().min(0).max(1e9);
+const bytes = z.number().min(0).max(1e18);
+const axis = z.number().int().min(1).max(1_000_000);
+
+const plannedStep: z.ZodType<PlannedStep> = z.object({
+  layout: z.object({
+    dataParallel: axis,
+    tensorParallel: axis,
+    pipelineParallel: axis,
+    contextParallel: axis,
+  }),
+  terms: z.record(z.enum(stepTerms), seconds),
+  stepSeconds: seconds,
+  memory: z.object({ totalBytes: bytes, kinds: z.object({ overhead: bytes }) }),
+});
+
+/** Of a plan, the layouts from the best one on. */
+const planSchema = z.object({ ranked: z.tuple([plannedStep], z.unknown()) });
+
+/** Reads the best layout of a plan that `shardwise plan --json` has printed into a file. Throws ConfigError. */
+export async function openPlan(path: string): Promise<PlannedStep> {
+  const parsed = planSchema.safeParse(await readJson(path, 'a plan'));
+  if (parsed.success) return parsed.data.ranked[0];
+  const [issue] = parsed.error.issues;
+  const field = (issue?.path ?? []).map(String).join('.');
+  throw new ConfigError(
+    {
+      asked: `the plan in ${path}`,
+      found: `${field === '' ? 'the whole' : `'${field}'`}: ${issue?.message ?? 'it does not fit'}`,
+      todo: 'Write it with `shardwise plan … --json > plan.json`, for a model that fits',
+    },
+    { path },
+  );
 }
 
 async function kindOf(place: string): Promise<'file' | 'folder' | 'nothing'> {

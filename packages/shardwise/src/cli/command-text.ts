@@ -39,6 +39,7 @@ export function commandText(options: RunCommandOptions): string {
     ...(checkpointDirectory === undefined ? [] : ['--checkpoint-dir', checkpointDirectory]),
     ...(resumeDirectory === undefined ? [] : ['--resume', resumeDirectory]),
     ...options.metrics.flatMap((sink) => ['--metrics', sink]),
+    ...(options.plan === undefined ? [] : ['--plan', options.plan]),
     ...(report ? [] : ['--no-report']),
     ...(plain ? ['--plain'] : []),
     script,

@@ -4,9 +4,11 @@ import { failureElsewhere, failureReport } from '../launcher/failure.ts';
 import type { LaunchResult } from '../launcher/ranks/rank-handle.ts';
 import { findLoadFault, type LoadFault } from '../launcher/load-errors/find-position.ts';
 import type { RunEnd } from '../launcher/run-generations.ts';
+import type { RunComparison } from '../plan/compare-run.ts';
 import type { WrittenProfile } from '../profile/profile-files.ts';
 import { profileLines } from '../profile/profile-lines.ts';
 import { paintOf } from '../terminal/paint.ts';
+import type { RunState } from '../run-state/run-state.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
 import { Screen } from '../terminal/screen.ts';
 import { displayPath } from '../text/display-path.ts';
@@ -28,13 +30,18 @@ export interface ConcludeOptions {
   readonly interrupts: Interrupts;
   /** Returns the profile that `shardwise profile` has asked for, if there is one. */
   readonly profile: () => WrittenProfile | undefined;
+  /** Compares the run with the plan that the user has named, if there is one. */
+  readonly compare: ((state: RunState) => RunComparison) | undefined;
 }
 
 /** Writes the run's files, tells the user how the run ended and what is left of it, and returns the exit code. */
 export async function concludeRun(conclusion: ConcludeOptions): Promise<number> {
   const { run, options, record, output, localDirectory, interrupts } = conclusion;
-  const files = await record?.finish(options.report);
+  const failed = run.end.kind === 'failed';
+  const compared = failed ? undefined : record && conclusion.compare?.(record.state);
+  const files = await record?.finish(options.report, compared);
   output.end();
+  if (compared !== undefined) process.stdout.write(`${compared.text}\n\n`);
   const profile = conclusion.profile();
   if (profile !== undefined) {
     const paint = paintOf(process.stdout);
@@ -42,7 +49,6 @@ export async function concludeRun(conclusion: ConcludeOptions): Promise<number> 
     for (const line of profileLines(profile.profiles, { columns, paint }))
       process.stdout.write(`${line}\n`);
   }
-  const failed = run.end.kind === 'failed';
   // A run that is profiled ends with its profile.
   const report = profile === undefined ? await reportOf(conclusion) : [];
   for (const line of [...report, ...(report.length > 0 ? [''] : [])]) {

@@ -124,6 +124,10 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       '--config-file <path>',
       'file of `shardwise config` or `accelerate config`; other options come before what it says',
     )
+    .option(
+      '--plan <file>',
+      'what `shardwise plan --json` printed; at the end, the run is compared with its best layout',
+    )
     .option('--no-report', 'write no report.html and trace.json')
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()

@@ -6,6 +6,7 @@ import { deviceVariable } from '../environment/device-name.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { type GenerationStart, runGenerations } from '../launcher/run-generations.ts';
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
+import type { RunComparison } from '../plan/compare-run.ts';
 import type { WrittenProfile } from '../profile/profile-files.ts';
 import { profileVariable } from '../profile/profile-options.ts';
 import {
@@ -16,6 +17,7 @@ import {
   worldSizeOf,
 } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
+import type { RunState } from '../run-state/run-state.ts';
 import { loadSinks } from '../sinks/load-sinks.ts';
 import { LiveOutput } from '../terminal/live-output.ts';
 import { paintOf } from '../terminal/paint.ts';
@@ -61,6 +63,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   checkRanks(settings.nproc);
   checkServers(options, settings);
   const sinks = await loadSinks(options.metrics);
+  const compare = options.plan === undefined ? undefined : await comparisonWith(options.plan);
   const output = terminalOutput(options.plain);
   const { rendezvous, store, runDirectory } = await openRun({
     settings,
@@ -194,6 +197,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       localDirectory,
       interrupts,
       profile: () => profile,
+      compare,
     });
   } catch (error) {
     await live?.end({ phase: 'failed', reason: describeError(error) });
@@ -204,6 +208,16 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     clearInterval(memory);
     interrupts.dispose();
   }
+}
+
+/** Reads a plan, and returns what compares a run with it. Few runs need the planner. Throws ConfigError. */
+async function comparisonWith(path: string): Promise<(state: RunState) => RunComparison> {
+  const [{ openPlan }, { compareRun }] = await Promise.all([
+    import('@shardwise/planner/node'),
+    import('../plan/compare-run.ts'),
+  ]);
+  const planned = await openPlan(path);
+  return (state) => compareRun(planned, state);
 }
 
 /** How `shardwise top` names the end of a run. A run that the user has ended is not finished. */

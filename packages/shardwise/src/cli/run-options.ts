@@ -48,6 +48,8 @@ export interface RunCommandOptions {
   readonly resumeDirectory: string | undefined;
   /** The sinks of the figures of steps, besides metrics.jsonl: names, and paths of modules. */
   readonly metrics: readonly string[];
+  /** The file of a plan, with which the run is compared when it ends. */
+  readonly plan?: string | undefined;
   /** The steps that `shardwise profile` records, after which it ends the run. Undefined for `shardwise run`. */
   readonly profileSteps?: readonly [from: number, to: number] | undefined;
   readonly report: boolean;

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { chromeTrace } from '../report/chrome-trace.ts';
 import { ProfileFiles, type WrittenProfile } from '../profile/profile-files.ts';
+import type { ComparedRun } from '../report/compared-card.ts';
 import { htmlReport } from '../report/html-report.ts';
 import { MetricsLog } from '../report/metrics-log.ts';
 import type { GenerationEnd } from '../rendezvous/generation.ts';
@@ -81,7 +82,10 @@ export class RunRecord {
   }
 
   /** Writes the files that can only be written at the end. A run without steps has no report. */
-  async finish(report: boolean): Promise<{ readonly report: string | undefined }> {
+  async finish(
+    report: boolean,
+    compared?: ComparedRun,
+  ): Promise<{ readonly report: string | undefined }> {
     this.sampleMemory();
     await this.#metrics.close();
     await this.#sinks.close();
@@ -89,7 +93,7 @@ export class RunRecord {
     const { latest, timelines } = this.#state;
     if (!report || latest === undefined) return { report: undefined };
     const path = join(this.#directory, 'report.html');
-    await writeFile(path, htmlReport(this.#state));
+    await writeFile(path, htmlReport(this.#state, { isOver: true, compared }));
     await writeFile(join(this.#directory, 'trace.json'), chromeTrace(timelines));
     return { report: path };
   }

@@ -4,6 +4,7 @@ import { ConfigError } from '@shardwise/core/spec';
 import { type ClusterDescription, readCluster } from '@shardwise/planner';
 import type { LinkReport } from '../doctor/links/link-report.ts';
 import { runLinks } from '../doctor/links/run-links.ts';
+import { median } from '../run-state/median.ts';
 import { displayPath } from '../text/display-path.ts';
 import { formatBytes, formatCount } from '../text/format.ts';
 import { measureDevice } from './measure-device.ts';
@@ -24,14 +25,9 @@ export async function measureCommand({ file, ranks, main }: MeasureOptions): Pro
   const links = ranks === 1 ? [] : (await measuredLinks(main, ranks)).links;
   const device = await measureDevice(ranks);
   const link = {
-    latencySeconds: median(
-      links.map(({ latencyUs }) => latencyUs / 1e6),
-      1e-6,
-    ),
-    bytesPerSecond: median(
-      links.map(({ bytesPerSecond }) => bytesPerSecond),
-      device.memoryBytesPerSecond,
-    ),
+    latencySeconds: median(links.map(({ latencyUs }) => latencyUs / 1e6)) ?? 1e-6,
+    bytesPerSecond:
+      median(links.map(({ bytesPerSecond }) => bytesPerSecond)) ?? device.memoryBytesPerSecond,
   };
   const cluster: ClusterDescription = readCluster({
     name: hostname(),
@@ -67,8 +63,4 @@ async function measuredLinks(main: string, ranks: number): Promise<LinkReport> {
     },
     { ranks },
   );
-}
-
-function median(values: readonly number[], otherwise: number): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? otherwise;
 }

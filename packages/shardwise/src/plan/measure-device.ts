@@ -5,6 +5,7 @@ import { LineMesh, manualSeed, randn, setRank, type Tensor } from '@shardwise/co
 import { currentSession } from '@shardwise/core/extend';
 import type { DeviceDescription } from '@shardwise/planner';
 import { copyBandwidth } from '../profile/measure-host.ts';
+import { median } from '../run-state/median.ts';
 
 /** The sizes of the products that are timed. Larger ones are no faster. */
 const SIZE = 768;
@@ -48,5 +49,5 @@ async function medianMs(run: () => Promise<void>): Promise<number> {
     await run();
     times.push(performance.now() - start);
   }
-  return times.toSorted((x, y) => x - y)[ROUNDS >> 1] ?? 0;
+  return median(times) ?? 0;
 }

@@ -7,16 +7,23 @@ import {
   formatMilliseconds,
 } from '../text/format.ts';
 import { chartCards } from './chart-cards.ts';
+import { comparedCard, type ComparedRun } from './compared-card.ts';
 import { escapeHtml } from './escape-html.ts';
 import { hoverScript } from './hover-script.ts';
 import { pageStyle } from './page-style.ts';
+
+export interface ReportOptions {
+  readonly isOver: boolean;
+  /** How the run stands to its plan, if it has one. */
+  readonly compared?: ComparedRun | undefined;
+}
 
 /**
  * Returns the whole report as one page that needs no network and no other file. The run may be over or still running.
  */
 export function htmlReport(
   state: RunState,
-  { isOver }: { readonly isOver: boolean } = { isOver: true },
+  { isOver, compared }: ReportOptions = { isOver: true },
 ): string {
   const { head } = state;
   const status = statusOf(state, isOver);
@@ -40,7 +47,7 @@ export function htmlReport(
 </header>
 <section class="tiles">${tiles(state).map(tile).join('')}</section>
 <section class="cards">
-${chartCards(state).join('\n')}
+${[...(compared === undefined ? [] : [comparedCard(compared)]), ...chartCards(state)].join('\n')}
 <section class="card wide"><div class="head"><h2>This run</h2></div>${factTable(state)}</section>
 </section>
 </main>

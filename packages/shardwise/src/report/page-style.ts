@@ -30,7 +30,7 @@ code{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow
 .chart .rank{font-size:13px;font-weight:600;fill:var(--text)}
 .grid{stroke:var(--line)}.axis{stroke:var(--grey)}.lane{fill:var(--lane)}
 .chart .label{font-size:10.5px;fill:var(--card);pointer-events:none}
-.line{fill:none;stroke-width:1.8;stroke-linejoin:generation;stroke-linecap:generation}
+.line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
 .cursor{stroke:var(--soft);stroke-dasharray:3 3;visibility:hidden}
 .box:hover{filter:brightness(1.15);stroke:var(--text);stroke-width:1}
 .note{color:var(--soft);font-size:13px;margin:6px 0 4px}
@@ -38,6 +38,7 @@ table{border-collapse:collapse;width:100%}
 th{font-weight:400;text-align:left;color:var(--soft);white-space:nowrap;vertical-align:top}
 th,td{padding:5px 16px 5px 0;border-top:1px solid var(--line)}
 tr:first-child>*{border-top:0}td{width:100%}
+.compared{width:auto}.compared td{width:auto;white-space:nowrap}.compared thead th,.compared tbody tr:first-child>*{border-top:0}.compared thead th{font-weight:600}
 #tip{position:fixed;pointer-events:none;visibility:hidden;background:var(--card);border:1px solid var(--line);border-radius:8px;box-shadow:0 4px 16px #0003;padding:8px 12px;font-size:13px;max-width:420px;white-space:pre-line;z-index:9}
 #tip b{display:block;font-weight:600}
 #tip i{display:inline-block;width:9px;height:9px;border-radius:3px;margin-right:7px}

@@ -1,3 +1,4 @@
+import { median } from '../run-state/median.ts';
 import type { RankFigures } from '../run-state/rank-figures.ts';
 import type { RunState } from '../run-state/run-state.ts';
 import { packageVersion } from '../text/package-version.ts';
@@ -116,7 +117,7 @@ function judgedRanks({ state, ranks, quietMs, end }: SnapshotParts): readonly Ra
     Array.from({ length: count }, () => name),
   );
   const working = ranks.flatMap(({ recent }) => recent ?? []);
-  const medianMs = median(working.map(ownMs));
+  const medianMs = median(working.map(ownMs)) ?? 0;
   const leastMs = Math.min(...working.map(({ communicationMs }) => communicationMs));
   const furthest = Math.max(...ranks.map(({ last }) => last?.step ?? 0));
   return ranks.map((figures, rank): RankSnapshot => {
@@ -183,12 +184,6 @@ function statusOf(
 /** The time of a step in which the rank did not wait for others. */
 function ownMs({ stepMs, communicationMs }: NonNullable<RankFigures['recent']>): number {
   return Math.max(0, stepMs - communicationMs);
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = Math.floor((sorted.length - 1) / 2);
-  return sorted[middle] ?? 0;
 }
 
 function cut(text: string | undefined): string | undefined {
