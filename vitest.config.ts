@@ -79,6 +79,7 @@ export default defineConfig(({ mode }) => {
       ],
       passWithNoTests: onlySlow,
       globalSetup: ['test/temporary-folder.ts'],
+      setupFiles: ['test/support/import-silently.ts'],
       sequence: { sequencer: LongestFirst },
       pool: 'forks',
       maxWorkers: 2,

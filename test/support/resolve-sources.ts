@@ -15,7 +15,7 @@ function withoutThisFile(error: unknown): unknown {
   return error;
 }
 
-registerHooks({
+const hooks: Parameters<typeof registerHooks>[0] = {
   resolve(specifier, context, nextResolve) {
     const { parentURL = '' } = context;
     const isOurs = parentURL.startsWith(repository) && !parentURL.includes('/node_modules/');
@@ -37,4 +37,18 @@ registerHooks({
       throw withoutThisFile(error);
     }
   },
-});
+};
+
+registerHooks(hooks);
+
+/** Whether the hooks have been registered again. */
+let areFirst = false;
+
+/**
+ * Registers the hooks again, so that they are asked before any that were registered since, which hear of no source then.
+ * The second call does nothing.
+ */
+export function resolveSourcesFirst(): void {
+  if (!areFirst) registerHooks(hooks);
+  areFirst = true;
+}

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   createSharedMemory,
   f32,
@@ -101,6 +101,21 @@ describe.each([
     const run = kernel(steps, create());
     expect([0, 3, 4, 11, 12].map((end) => run(end))).toEqual([0, 0, 1004, 2008, 3012]);
   });
+});
+
+test('functions of one map are compiled once for all memories of a type', () => {
+  const compile = vi.spyOn(WebAssembly, 'Module');
+  const read = new FunctionBuilder(0);
+  read.return(i32.load(usize.const(0)));
+  const functions = new Map([['read', read]]);
+  const memories = Array.from({ length: 3 }, () => new WebAssembly.Memory({ initial: 1 }));
+  const kernels = memories.map((each) => instantiateKernels(functions, each).get('read'));
+  for (const [index, { buffer }] of memories.entries()) new Int32Array(buffer).fill(index);
+  expect(kernels.map((each) => each?.())).toEqual([0, 1, 2]);
+  expect(compile).toHaveBeenCalledOnce();
+  instantiateKernels(functions, createSharedMemory(pageBytes));
+  expect(compile).toHaveBeenCalledTimes(2);
+  compile.mockRestore();
 });
 
 describe('sizes', () => {

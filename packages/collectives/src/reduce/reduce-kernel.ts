@@ -111,6 +111,14 @@ export function tableKernelName(dtype: KernelDType, op: KernelOp): string {
  * name, as they work on a memory.
  */
 export function reduceKernels(on: WebAssembly.Memory): ReadonlyMap<string, Kernel> {
+  functions ??= reduceFunctions();
+  return instantiateKernels(functions, on);
+}
+
+/** They are made when they are first needed, and then compiled once for all memories of a type. */
+let functions: ReadonlyMap<string, FunctionBuilder> | undefined;
+
+function reduceFunctions(): ReadonlyMap<string, FunctionBuilder> {
   const copy = new FunctionBuilder(3);
   copy.do(memory.copy(copy.parameter(0), copy.parameter(1), copy.parameter(2)));
   const kernels = new Map([['copy', copy]]);
@@ -121,7 +129,7 @@ export function reduceKernels(on: WebAssembly.Memory): ReadonlyMap<string, Kerne
       kernels.set(tableKernelName(dtype, op), tableKernel(instructions, recipe));
     }
   }
-  return instantiateKernels(kernels, on);
+  return kernels;
 }
 
 function pairKernel(instructions: VectorInstructions, recipe: Recipe): FunctionBuilder {
