@@ -23,6 +23,7 @@ export function drawnTasks(ranks: number, count: number): readonly AttentionTask
       documents: fc.option(fc.integer({ min: 1, max: 9 })),
       masked: fc.boolean(),
       memory: fc.boolean(),
+      sources: fc.option(fc.array(fc.integer({ min: 3, max: 24 }), { minLength: 3, maxLength: 3 })),
       device: fc.constantFrom('cpu' as const, 'interpreter' as const),
     })
     .map(({ repeats, ...each }): AttentionTask => {
