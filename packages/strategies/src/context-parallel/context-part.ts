@@ -1,5 +1,6 @@
 import {
   allGather,
+  allReduce,
   type AttentionRequest,
   declareAxisTypes,
   formatShape,
@@ -65,6 +66,11 @@ export class ContextPart implements SequencePart {
     if (cut === undefined) throw ungathered(x, dim, this.#place);
     this.#messages.beginAttention();
     return this.#gathered('tokens', new Tensor(x), dim, cut).node;
+  }
+
+  sum(x: Node): Node {
+    const { axis } = this.#place;
+    return named(axis, () => allReduce(new Tensor(x).detach(), axis)).node;
   }
 
   attend(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node {
