@@ -75,7 +75,7 @@ class Attending extends nn.Module {
   }
 
   /**
-   * Shape: ids i32 [B, T], keyRanges i32 [B, T, 2], seen [B, T], memory [B, S, C], hidden i32 [B, S] -> [B, T, V].
+   * Shape: ids i32 [B, T], keyRanges i32 [B, T, 2], seen [B, T], memory [B, S, C], hidden [B, S] -> [B, T, V].
    */
   forward(
     ids: Tensor,
@@ -175,7 +175,8 @@ function batchOf(task: AttentionTask, step: number, first: number, count: number
     hidden: own(
       Array.from({ length: rows * sourced }, (_, i) => Number(i % sourced > 1)),
       [rows, sourced],
-      'i32',
+      // Integers of as many tokens as a rank has would be taken for a part of the first sequence.
+      'f32',
     ),
   };
 }
