@@ -1,4 +1,10 @@
-import { full, type Gate, type Routing, sumOverSequence, type Tensor } from '@shardwise/core/extend';
+import {
+  full,
+  type Gate,
+  type Routing,
+  sumOverSequence,
+  type Tensor,
+} from '@shardwise/core/extend';
 
 /** Collects how the layers of a model route tokens to experts in a forward pass. */
 export class RoutingLog {
@@ -48,7 +54,11 @@ export function loadBalancingLoss(
   const total = (of: 0 | 1 | 2): Tensor =>
     sums.map((each) => each[of]).reduce((sum, each) => sum.add(each));
   // Of choices and tokens, those of all parts count. Each part has its own term of the sum.
-  const [choices, shares, tokens] = [sumOverSequence(total(0)), total(1), sumOverSequence(total(2))];
+  const [choices, shares, tokens] = [
+    sumOverSequence(total(0)),
+    total(1),
+    sumOverSequence(total(2)),
+  ];
   const [count = 0] = shares.shape;
   return choices.div(tokens).mul(shares.div(tokens)).sum().mul(count);
 }

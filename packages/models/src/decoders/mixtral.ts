@@ -1,9 +1,4 @@
-import {
-  MixtureOfExperts,
-  RMSNorm,
-  type Tensor,
-  topKGate,
-} from '@shardwise/core/extend';
+import { MixtureOfExperts, RMSNorm, type Tensor, topKGate } from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { InitialValues } from '../layers/initial-values.ts';
 import { type RopeConfig, ropeParametersOf, ropeShape } from '../layers/rope-parameters.ts';

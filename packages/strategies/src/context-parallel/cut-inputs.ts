@@ -98,8 +98,7 @@ function cutOf(
   }
   const cut = cuts.ofLength(shape[dim]);
   const ofPart = dim === 1 ? cuts.ofLocalLength(shape[1]) : undefined;
-  const isPart =
-    cut === undefined && ofPart !== undefined && (dtype === 'i32' || dtype === 'bool');
+  const isPart = cut === undefined && ofPart !== undefined && (dtype === 'i32' || dtype === 'bool');
   if (!isPart) return cut;
   throw new LayoutError(
     {

@@ -69,7 +69,10 @@ class Attending extends nn.Module {
     this.positions = new nn.Embedding(64, heads * width);
     this.queries = new nn.Linear(heads * width, heads * width);
     this.keys = new nn.Linear(heads * width, 2 * groups * width);
-    this.memory = task.memory || task.sources !== null ? new nn.Linear(heads * width, 2 * groups * width) : null;
+    this.memory =
+      task.memory || task.sources !== null
+        ? new nn.Linear(heads * width, 2 * groups * width)
+        : null;
     this.head = new nn.Linear(heads * width, vocabulary);
     this.#task = task;
   }
@@ -77,13 +80,7 @@ class Attending extends nn.Module {
   /**
    * Shape: ids i32 [B, T], keyRanges i32 [B, T, 2], seen [B, T], memory [B, S, C], hidden [B, S] -> [B, T, V].
    */
-  forward(
-    ids: Tensor,
-    keyRanges: Tensor,
-    seen: Tensor,
-    memory: Tensor,
-    hidden: Tensor,
-  ): Tensor {
+  forward(ids: Tensor, keyRanges: Tensor, seen: Tensor, memory: Tensor, hidden: Tensor): Tensor {
     const { causal, window, documents, masked, sources } = this.#task;
     const [rows = 0, length = 0] = ids.shape;
     const x = this.tokens.forward(ids).add(this.positions.forward(arange(length)));
