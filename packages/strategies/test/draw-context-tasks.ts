@@ -3,7 +3,7 @@ import type { AttentionTask } from './ranks/context-parallel.ts';
 
 /** Trainings on this many ranks, with lengths, masks, heads and meshes that were drawn. */
 export function drawnTasks(ranks: number, count: number): readonly AttentionTask[] {
-  const sizes = [2, 3, 4].filter((cp) => ranks % cp === 0);
+  const sizes = [2, 3, 4, 6].filter((cp) => ranks % cp === 0);
   const task = fc
     .record({
       method: fc.constantFrom(
