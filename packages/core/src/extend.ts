@@ -239,7 +239,12 @@ export {
   attentionOfPart,
   type PartOfKeys,
 } from './nn/functional/attention-of-part.ts';
-export { gatherSequence, inSequencePart, outsideSequencePart } from './nn/sequence-part.ts';
+export {
+  gatherSequence,
+  inSequencePart,
+  outsideSequencePart,
+  sumOverSequence,
+} from './nn/sequence-part.ts';
 
 // Optimizers, and the states that they save.
 export {

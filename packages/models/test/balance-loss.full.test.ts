@@ -1,17 +1,35 @@
 import { createMesh } from '@shardwise/collectives';
 import { optim, setRank, type Strategy } from '@shardwise/core';
-import { fsdp, parallelize, pipeline, tensorParallel } from '@shardwise/strategies';
+import {
+  compose,
+  contextParallel,
+  ddp,
+  expertParallel,
+  fsdp,
+  parallelize,
+  pipeline,
+  tensorParallel,
+} from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { build, decoderCases, expectClose, LENGTH, ROWS } from './decoder-cases.ts';
 import { tokens } from './golden/formulas.ts';
 
-/** Strategies of which each rank computes with the whole batch, and FSDP, whose ranks all get the same one here. */
+/** Strategies whose ranks all get the same batch. Those of context parallelism have parts of its rows. */
 const strategies = {
   'tensor parallelism': ['tp', () => tensorParallel()],
   'a pipeline': ['pp', () => pipeline({ microbatches: 1 })],
   FSDP: ['dp', () => fsdp()],
+  'context parallelism by a ring': ['cp', () => compose(contextParallel(), ddp({ axis: 'cp' }))],
+  'context parallelism by exchanged heads': [
+    'cp',
+    () => compose(contextParallel({ method: 'ulysses' }), fsdp({ axis: 'cp' })),
+  ],
+  'experts on the ranks of the sequences': [
+    'cp',
+    () => compose(expertParallel({ axis: 'cp' }), contextParallel()),
+  ],
 } as const satisfies Record<string, readonly [axis: string, make: () => Strategy]>;
 
 type Losses = Record<string, number[]>;

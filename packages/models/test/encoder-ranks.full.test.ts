@@ -8,7 +8,16 @@ import {
   RobertaForTokenClassification,
   ViTForImageClassification,
 } from '@shardwise/models';
-import { ddp, fsdp, parallelize, pipeline, tensorParallel, zero } from '@shardwise/strategies';
+import {
+  compose,
+  contextParallel,
+  ddp,
+  fsdp,
+  parallelize,
+  pipeline,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
 import { assertAllclose } from '@shardwise/testing';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -35,6 +44,8 @@ interface EncoderCase {
   readonly batch: (step: number) => readonly [inputs: Tensor, call: EncoderCall];
   /** Default: 2. Batch norms normalise each microbatch by itself. */
   readonly microbatches?: number;
+  /** Whether ranks can have parts of rows, since each token has a result of its own. */
+  readonly isOfTokens?: boolean;
   /** Whether the model has no styles of tensor parallelism. */
   readonly isWhole?: boolean;
 }
@@ -70,6 +81,7 @@ const models: Readonly<Record<string, EncoderCase>> = {
   'BERT as a masked language model': {
     build: () => new BertForMaskedLM(text),
     batch: (step) => textOf(step, ofTokens(text.vocabSize)),
+    isOfTokens: true,
   },
   'BERT for rows': {
     build: () => new BertForSequenceClassification({ ...text, numLabels: 3 }),
@@ -78,6 +90,7 @@ const models: Readonly<Record<string, EncoderCase>> = {
   'RoBERTa for tokens': {
     build: () => new RobertaForTokenClassification({ ...text, numLabels: 3 }),
     batch: (step) => textOf(step, ofTokens(3)),
+    isOfTokens: true,
   },
   'ViT for images': {
     build: () =>
@@ -111,6 +124,18 @@ const strategies = {
     axis: 'pp',
     of: ({ microbatches = 2 }) => pipeline({ microbatches }),
   },
+  'a ring of keys': {
+    axis: 'cp',
+    of: () => compose(contextParallel(), ddp({ axis: 'cp' })),
+  },
+  'collected keys': {
+    axis: 'cp',
+    of: () => compose(contextParallel({ method: 'allGather' }), fsdp({ axis: 'cp' })),
+  },
+  'exchanged heads': {
+    axis: 'cp',
+    of: () => compose(contextParallel({ method: 'ulysses' }), zero({ stage: 2, axis: 'cp' })),
+  },
 } as const satisfies Record<string, { axis: string; of: (model: EncoderCase) => Strategy }>;
 
 type StrategyName = keyof typeof strategies;
@@ -120,6 +145,9 @@ const strategyNames: readonly StrategyName[] = [
   'FSDP',
   'tensor parallelism',
   'a pipeline',
+  'a ring of keys',
+  'collected keys',
+  'exchanged heads',
 ];
 
 interface Training {
@@ -139,12 +167,18 @@ async function trainEach(
   const first = axis === 'dp' ? rank * share : 0;
   const found: Record<string, Training> = {};
   for (const [title, model] of Object.entries(models)) {
-    if (name === 'tensor parallelism' && model.isWhole === true) continue;
+    if (!fits(model, axis)) continue;
     found[title] = await train(model, of?.(model) ?? null, axis, (x) =>
       x.slice(0, first, first + share),
     );
   }
   return found;
+}
+
+/** Whether a model has a plan for strategies over an axis. */
+function fits({ isWhole = false, isOfTokens = false }: EncoderCase, axis: string): boolean {
+  if (axis === 'tp') return !isWhole;
+  return axis !== 'cp' || isOfTokens;
 }
 
 async function train(
@@ -204,7 +238,8 @@ describe('an encoder on two ranks', () => {
     for (const [title, { losses, state }] of Object.entries(expected)) {
       const found = ranks.flatMap(({ [title]: training }) => training ?? []);
       if (found.length === 0) {
-        expect(models[title]?.isWhole, title).toBe(true);
+        const model = models[title] ?? expect.fail(title);
+        expect(fits(model, planOf(strategy).axis), title).toBe(false);
         continue;
       }
       for (const [step, loss] of losses.entries()) {
@@ -217,6 +252,31 @@ describe('an encoder on two ranks', () => {
         for (const [name, values] of Object.entries(state)) {
           assertAllclose(training.state[name] ?? [], values, { rtol: 1e-4, atol: 1e-5 });
         }
+      }
+    }
+  });
+
+  test('refuses to cut rows that one token or one image stands for, on each rank', async () => {
+    const mixing = Object.entries(models).filter(([, { isOfTokens }]) => isOfTokens !== true);
+    const refused = await onRanks(
+      2,
+      async () => {
+        const errors: string[] = [];
+        for (const [, { build }] of mixing) {
+          try {
+            await parallelize(build(), compose(contextParallel(), ddp({ axis: 'cp' })));
+          } catch (error) {
+            errors.push(String(error));
+          }
+        }
+        return errors;
+      },
+      { axes: [{ name: 'cp', size: 2 }], ...onCpu },
+    );
+    for (const errors of refused) {
+      expect(errors).toHaveLength(mixing.length);
+      for (const error of errors) {
+        expect(error).toMatch(/does not say how its sequences can be cut: .* may mix tokens/);
       }
     }
   });

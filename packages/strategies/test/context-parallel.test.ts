@@ -16,6 +16,7 @@ const plain: AttentionTask = {
   documents: null,
   masked: false,
   memory: false,
+  sources: null,
   device: 'cpu',
 };
 
@@ -29,6 +30,8 @@ const cases: Readonly<Record<string, Partial<AttentionTask>>> = {
   'of packed documents in which every token sees all': { documents: 5, causal: false },
   'of padding that no query sees': { masked: true, causal: false },
   'of a memory that all ranks have': { memory: true },
+  'of two sequences of other lengths': { lengths: [12, 7], sources: [5, 8], causal: false },
+  'of a causal query of another sequence': { lengths: [12, 7, 6], sources: [12, 16, 8] },
   'of lengths that vary and that the ranks do not divide': { lengths: [12, 7, 9, 12, 5] },
   'in the contiguous order': { order: 'contiguous' },
   'with ZeRO': { shared: 'zero' },

@@ -1,9 +1,11 @@
 import * as fc from 'fast-check';
 import type { AttentionTask } from './ranks/context-parallel.ts';
 
+const ROWS = 4;
+
 /** Trainings on this many ranks, with lengths, masks, heads and meshes that were drawn. */
 export function drawnTasks(ranks: number, count: number): readonly AttentionTask[] {
-  const sizes = [2, 3, 4].filter((cp) => ranks % cp === 0);
+  const sizes = [2, 3, 4, 6].filter((cp) => ranks % cp === 0 && ROWS % (ranks / cp) === 0);
   const task = fc
     .record({
       method: fc.constantFrom(
@@ -23,10 +25,11 @@ export function drawnTasks(ranks: number, count: number): readonly AttentionTask
       documents: fc.option(fc.integer({ min: 1, max: 9 })),
       masked: fc.boolean(),
       memory: fc.boolean(),
+      sources: fc.option(fc.array(fc.integer({ min: 3, max: 24 }), { minLength: 3, maxLength: 3 })),
       device: fc.constantFrom('cpu' as const, 'interpreter' as const),
     })
     .map(({ repeats, ...each }): AttentionTask => {
-      return { ...each, rows: 4, heads: each.groups * repeats };
+      return { ...each, rows: ROWS, heads: each.groups * repeats };
     })
     // Ranks of ulysses each have a head, and those of usp are in groups of two.
     .filter(({ method, heads, cp }) => method !== 'ulysses' || heads >= cp)

@@ -26,6 +26,8 @@ export interface SequencePart {
   attend(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node;
   /** Collects a dim of tokens from all parts, in the order of the sequence, padding last. Shape: [.., T, ..] -> [.., places, ..]. */
   gather(x: Node, dim: number): Node;
+  /** Sums what each part has, such as a number of tokens. It has no gradient. Shape: x -> the same. */
+  sum(x: Node): Node;
   /** The places of this rank's tokens, if `arange(length)` counts them. Null: it does not. Shape: -> i32 [length]. */
   places(length: number): Node | null;
 }

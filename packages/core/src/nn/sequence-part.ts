@@ -20,3 +20,12 @@ export function gatherSequence(x: Tensor, dim: number): Tensor {
   const part = currentScope().sequencePart;
   return part === null ? x : new Tensor(part.gather(x.node, dim));
 }
+
+/**
+ * Sums what each part of the sequence has, such as a number of tokens. It has no gradient. Outside of parts, it is the value itself.
+ * Shape: x -> the same.
+ */
+export function sumOverSequence(x: Tensor): Tensor {
+  const part = currentScope().sequencePart;
+  return part === null ? x.detach() : new Tensor(part.sum(x.node));
+}

@@ -1,4 +1,10 @@
-import { full, type Gate, type Routing, type Tensor } from '@shardwise/core/extend';
+import {
+  full,
+  type Gate,
+  type Routing,
+  sumOverSequence,
+  type Tensor,
+} from '@shardwise/core/extend';
 
 /** Collects how the layers of a model route tokens to experts in a forward pass. */
 export class RoutingLog {
@@ -30,7 +36,8 @@ export class RoutingLog {
 
 /**
  * E · Σ fₑ pₑ over the experts e, where fₑ is how often a token chooses e, and pₑ the mean probability of e, both over the
- * tokens of all layers together (Fedus et al. 2021, as transformers has it for Mixtral). Padding does not count. Shape:
+ * tokens of all layers together (Fedus et al. 2021, as transformers has it for Mixtral). Padding does not count. If ranks have
+ * parts of the rows, it is this rank's term of the loss of all tokens. Shape:
  * attentionMask i32 [B, T] -> [].
  */
 export function loadBalancingLoss(
@@ -46,7 +53,12 @@ export function loadBalancingLoss(
   });
   const total = (of: 0 | 1 | 2): Tensor =>
     sums.map((each) => each[of]).reduce((sum, each) => sum.add(each));
-  const [choices, shares, tokens] = [total(0), total(1), total(2)];
+  // Of choices and tokens, those of all parts count. Each part has its own term of the sum.
+  const [choices, shares, tokens] = [
+    sumOverSequence(total(0)),
+    total(1),
+    sumOverSequence(total(2)),
+  ];
   const [count = 0] = shares.shape;
   return choices.div(tokens).mul(shares.div(tokens)).sum().mul(count);
 }

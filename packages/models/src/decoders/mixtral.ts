@@ -1,10 +1,4 @@
-import {
-  ConfigError,
-  MixtureOfExperts,
-  RMSNorm,
-  type Tensor,
-  topKGate,
-} from '@shardwise/core/extend';
+import { MixtureOfExperts, RMSNorm, type Tensor, topKGate } from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { InitialValues } from '../layers/initial-values.ts';
 import { type RopeConfig, ropeParametersOf, ropeShape } from '../layers/rope-parameters.ts';
@@ -112,8 +106,8 @@ export class MixtralForCausalLM extends CausalDecoder<MixtralConfig> {
 
   override forward(inputIds: Tensor, call: ForwardCall = {}): Tensor {
     const { outputRouterLogits, routerAuxLossCoef } = this.config;
-    if (outputRouterLogits && call.rowPart !== undefined) throw balancedParts();
-    if (!outputRouterLogits || call.labels === undefined) return super.forward(inputIds, call);
+    const hasLabels = (call.labels ?? call.rowPart?.labels) !== undefined;
+    if (!outputRouterLogits || !hasLabels) return super.forward(inputIds, call);
     const { result, routings } = this.#log.during(() => super.forward(inputIds, call));
     return result.add(loadBalancingLoss(routings, call.attentionMask).mul(routerAuxLossCoef));
   }
@@ -126,15 +120,6 @@ export class MixtralForCausalLM extends CausalDecoder<MixtralConfig> {
       return stackedExperts(experts, numLocalExperts, { gate: 'w1', up: 'w3', down: 'w2' });
     }).flat();
   }
-}
-
-function balancedParts(): ConfigError {
-  return new ConfigError({
-    asked: 'contextParallel of a Mixtral with outputRouterLogits',
-    found:
-      'a loss of the router that counts the tokens of whole rows, of which each rank has a part',
-    todo: 'Build the model without outputRouterLogits',
-  });
 }
 
 function settingsOf(config: MixtralConfig, log: RoutingLog): CausalDecoderSettings {

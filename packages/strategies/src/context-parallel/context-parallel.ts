@@ -8,6 +8,7 @@ import {
 } from '@shardwise/core/extend';
 import { requireAxis } from '../plan/axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
+import type { SequencesOf } from './cut-inputs.ts';
 import { cutSequences } from './cut-sequences.ts';
 import type { ContextLossWeight } from './join-outputs.ts';
 import { type ContextMethod, contextMethods } from './methods.ts';
@@ -42,6 +43,12 @@ export interface ContextParallelOptions {
    * `@shardwise/models` know it. Default: not known, and such a loss is an error.
    */
   readonly lossWeight?: Exclude<ContextLossWeight, 'share'>;
+  /**
+   * Which inputs of `forward` are sequences, of which each may have another length, such as the tokens of a decoder and those of
+   * its encoder: a function of the inputs that returns tensors whose dim 1 counts tokens. Other tensors with as many tokens are
+   * cut like them, and all others stay whole on each rank. Default: the first tensor is the only sequence.
+   */
+  readonly sequences?: SequencesOf;
 }
 
 const lossWeightRule: OptionRules<ContextParallelOptions>['lossWeight'] = {
@@ -57,6 +64,7 @@ const optionRules: OptionRules<ContextParallelOptions> = {
   order: option.oneOf('headTail', 'contiguous'),
   arange: option.oneOf('places', 'refused'),
   lossWeight: lossWeightRule,
+  sequences: option.callback(),
 };
 
 /**
@@ -71,8 +79,8 @@ const optionRules: OptionRules<ContextParallelOptions> = {
  *     compose(tensorParallel(), contextParallel(), zero({ stage: 2, axis: 'cp' }))
  *
  * Every call of `scaledDotProductAttention` in a forward pass attends to the tokens of all ranks, with causal, with keyRanges,
- * which count places of the whole sequence, and with a mask of keys. Keys that all ranks have, as those of a memory that is
- * not cut, stay where they are. Sequences that the ranks do not divide are padded. Throws LayoutError for what a method
+ * which count places of the whole sequence, and with a mask of keys. Keys may be those of another sequence than the queries.
+ * Keys that all ranks have, as those of a memory that is not cut, stay where they are. Sequences that the ranks do not divide are padded. Throws LayoutError for what a method
  * cannot compute exactly.
  */
 export function contextParallel(options: ContextParallelOptions = {}): Strategy {
@@ -85,7 +93,7 @@ export function contextParallel(options: ContextParallelOptions = {}): Strategy 
     plan({ parameters }, axes): ModelPlan {
       const size = requireAxis('contextParallel', axes, axis);
       const neighbours = neighboursOf(method, ulyssesRanks ?? 2, size);
-      const { order = 'headTail', lossWeight } = options;
+      const { order = 'headTail', lossWeight, sequences } = options;
       return {
         strategy: 'context-parallel',
         axes,
@@ -102,6 +110,7 @@ export function contextParallel(options: ContextParallelOptions = {}): Strategy 
             order,
             countsPlaces: arange === 'places',
             ...(lossWeight === undefined ? {} : { lossWeight }),
+            ...(sequences === undefined ? {} : { sequences }),
           }),
         ],
       };

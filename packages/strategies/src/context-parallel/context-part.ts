@@ -1,7 +1,9 @@
 import {
   allGather,
+  allReduce,
   type AttentionRequest,
   declareAxisTypes,
+  formatShape,
   fromData,
   LayoutError,
   type Node,
@@ -18,6 +20,7 @@ import { visibleKeys } from './key-ranges.ts';
 import type { ContextMethod } from './methods.ts';
 import { ringAttention } from './ring-attention.ts';
 import type { SequenceCut, Stretch } from './sequence-cut.ts';
+import type { SequenceCuts } from './sequence-cuts.ts';
 import { takeStretches } from './stretches.ts';
 
 /** How ranks of an axis attend to each other's tokens. */
@@ -31,61 +34,83 @@ export interface ContextPlace {
   readonly countsPlaces: boolean;
 }
 
+/** How the sequence of the queries of an attention is cut, and that of its keys. */
+interface AttentionCuts {
+  readonly queries: SequenceCut;
+  readonly keys: SequenceCut;
+}
+
 /** A rank's part of the sequences of one forward pass, and its attention to the other parts. */
 export class ContextPart implements SequencePart {
-  readonly cut: SequenceCut;
+  readonly #cuts: SequenceCuts;
   readonly #place: ContextPlace;
   readonly #messages: ContextMessages;
-  #places: Tensor | null = null;
-  #blockPlaces: Tensor | null = null;
+  readonly #ownPlaces = new Map<SequenceCut, Tensor>();
+  readonly #blockPlaces = new Map<SequenceCut, Tensor>();
 
-  constructor(cut: SequenceCut, place: ContextPlace, messages: ContextMessages) {
-    this.cut = cut;
+  constructor(cuts: SequenceCuts, place: ContextPlace, messages: ContextMessages) {
+    this.#cuts = cuts;
     this.#place = place;
     this.#messages = messages;
   }
 
   places(length: number): Node | null {
-    if (length !== this.cut.localLength) return null;
-    if (this.#place.countsPlaces) return this.#ownPlaces().node;
-    throw uncounted(this.cut, this.#place);
+    const cut = this.#cuts.ofLocalLength(length);
+    if (cut === undefined) return null;
+    if (this.#place.countsPlaces) return this.#placesOfRank(cut).node;
+    throw uncounted(cut, this.#place);
   }
 
   gather(x: Node, dim: number): Node {
+    const cut = this.#cuts.ofLocalLength(x.shape.at(dim));
+    if (cut === undefined) throw ungathered(x, dim, this.#place);
     this.#messages.beginAttention();
-    return this.#gathered('tokens', new Tensor(x), dim).node;
+    return this.#gathered('tokens', new Tensor(x), dim, cut).node;
+  }
+
+  sum(x: Node): Node {
+    const { axis } = this.#place;
+    return named(axis, () => allReduce(new Tensor(x).detach(), axis)).node;
   }
 
   attend(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node {
     if (isShared(request.k, this.#place.axis)) return compute(request);
-    this.#check(request);
+    const cuts = this.#cutsOf(request);
     this.#messages.beginAttention();
     return outsideSequencePart(() =>
       withoutValues(() =>
         this.#place.method === 'allGather'
-          ? this.#attendToGathered(request, compute)
-          : this.#attendInGroups(request, compute),
+          ? this.#attendToGathered(request, cuts, compute)
+          : this.#attendInGroups(request, cuts, compute),
       ),
     );
   }
 
   /** The keys of all parts come to each rank, in the order of the sequence. */
-  #attendToGathered(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node {
+  #attendToGathered(
+    request: AttentionRequest,
+    cuts: AttentionCuts,
+    compute: (request: AttentionRequest) => Node,
+  ): Node {
     const { k, v } = request;
-    const ranges = this.#visibleKeys(request, this.#ownPlaces());
+    const ranges = this.#visibleKeys(request, this.#placesOfRank(cuts.queries), cuts);
     return compute({
       ...request,
-      k: this.#gathered('keys', new Tensor(k), 2).node,
-      v: this.#gathered('values', new Tensor(v), 2).node,
-      mask: this.#maskOfAll(request.mask)?.node,
+      k: this.#gathered('keys', new Tensor(k), 2, cuts.keys).node,
+      v: this.#gathered('values', new Tensor(v), 2, cuts.keys).node,
+      mask: this.#maskOfAll(request.mask, cuts.keys)?.node,
       ranges: ranges.node,
       params: { ...request.params, causal: false, hasKeyRanges: true },
     });
   }
 
   /** Neighbouring ranks exchange tokens for heads. Groups of them pass keys on in a ring. */
-  #attendInGroups(request: AttentionRequest, compute: (request: AttentionRequest) => Node): Node {
-    const { over, groups } = this.cut;
+  #attendInGroups(
+    request: AttentionRequest,
+    cuts: AttentionCuts,
+    compute: (request: AttentionRequest) => Node,
+  ): Node {
+    const { over, groups } = cuts.queries;
     const { axis, rank, headAxis } = this.#place;
     const { neighbours } = over;
     const given = { q: new Tensor(request.q), k: new Tensor(request.k), v: new Tensor(request.v) };
@@ -93,10 +118,11 @@ export class ContextPart implements SequencePart {
     const exchange = { axis: headAxis, ranks: neighbours, messages: this.#messages };
     const { q, k, v }: ExchangedHeads = neighbours === 1 ? given : scatterHeads(given, exchange);
     const ranges = this.#visibleKeys(
-      { ...request, ranges: this.#ofGroup(request.ranges) },
-      neighbours === 1 ? this.#ownPlaces() : this.#placesOfGroup(),
+      { ...request, ranges: this.#ofGroup(request.ranges, neighbours) },
+      neighbours === 1 ? this.#placesOfRank(cuts.queries) : this.#placesOfGroup(cuts.queries),
+      cuts,
     );
-    const mask = this.#maskOfAll(request.mask);
+    const mask = this.#maskOfAll(request.mask, cuts.keys);
     const { params } = request;
     const y =
       groups === 1
@@ -119,26 +145,29 @@ export class ContextPart implements SequencePart {
               ),
               size: groups,
               group: Math.floor(rank / neighbours),
-              blockOf: (group) => this.cut.stretchesOfGroup(group),
+              blockOf: (each) => cuts.keys.stretchesOfGroup(each),
               messages: this.#messages,
             },
           ).node;
     return neighbours === 1 ? y : gatherHeads(new Tensor(y), heads, exchange).node;
   }
 
-  #visibleKeys({ params, ranges }: Pick<AttentionRequest, 'params' | 'ranges'>, places: Tensor) {
+  #visibleKeys(
+    { params, ranges }: Pick<AttentionRequest, 'params' | 'ranges'>,
+    places: Tensor,
+    { keys }: AttentionCuts,
+  ): Tensor {
     return visibleKeys({
       places,
-      length: this.cut.length,
+      length: keys.length,
       causal: params.causal,
       ranges: ranges === undefined ? null : new Tensor(ranges),
     });
   }
 
   /** The ranges of the queries of all ranks of this group. Shape: i32 [B|1, T, 2] -> [B|1, neighbours T, 2]. */
-  #ofGroup(ranges: Node | undefined): Node | undefined {
+  #ofGroup(ranges: Node | undefined, neighbours: number): Node | undefined {
     const { headAxis } = this.#place;
-    const { neighbours } = this.cut.over;
     if (ranges === undefined || neighbours === 1) return ranges;
     this.#messages.ofAttention({
       what: 'ranges of keys',
@@ -152,18 +181,20 @@ export class ContextPart implements SequencePart {
   }
 
   /** The mask of the keys of all parts, in the order of the sequence. Shape: [B|1, 1, 1, T] -> [B|1, 1, 1, places]. */
-  #maskOfAll(mask: Node | undefined): Tensor | null {
-    return mask === undefined ? null : noGrad(() => this.#gathered('mask', new Tensor(mask), 3));
+  #maskOfAll(mask: Node | undefined, cut: SequenceCut): Tensor | null {
+    return mask === undefined
+      ? null
+      : noGrad(() => this.#gathered('mask', new Tensor(mask), 3, cut));
   }
 
   /** Collects a dim of tokens from all parts, in the order of the sequence. Shape: [.., T, ..] -> [.., places, ..]. */
-  #gathered(what: string, x: Tensor, dim: number): Tensor {
+  #gathered(what: string, x: Tensor, dim: number, cut: SequenceCut): Tensor {
     const { axis } = this.#place;
     this.#messages.ofAttention({
       what,
       becomes: 'those of all ranks',
       axis,
-      elements: x.numel * this.cut.over.ranks,
+      elements: x.numel * cut.over.ranks,
       dtype: x.dtype,
       forward: 'allGather',
       backward: x.requiresGrad ? 'reduceScatter' : null,
@@ -171,68 +202,81 @@ export class ContextPart implements SequencePart {
     return takeStretches(
       named(axis, () => allGather(x, axis, dim)),
       dim,
-      this.cut.inOrder('ranks'),
+      cut.inOrder('ranks'),
     );
   }
 
-  /** The places of this rank's tokens. Padding has place 0, which every model knows. Shape: i32 [T]. */
-  #ownPlaces(): Tensor {
-    this.#places ??= this.#leaf(this.cut.stretchesOf(this.#place.rank));
-    return this.#places;
+  /** The places of this rank's tokens. Shape: -> i32 [T]. */
+  #placesOfRank(cut: SequenceCut): Tensor {
+    const { rank } = this.#place;
+    return this.#kept(this.#ownPlaces, cut, () => cut.stretchesOf(rank));
   }
 
-  #placesOfGroup(): Tensor {
-    const group = Math.floor(this.#place.rank / this.cut.over.neighbours);
-    this.#blockPlaces ??= this.#leaf(this.cut.stretchesOfGroup(group));
-    return this.#blockPlaces;
+  /** The places of the tokens of this rank and its neighbours. Shape: -> i32 [neighbours T]. */
+  #placesOfGroup(cut: SequenceCut): Tensor {
+    const group = Math.floor(this.#place.rank / cut.over.neighbours);
+    return this.#kept(this.#blockPlaces, cut, () => cut.stretchesOfGroup(group));
   }
 
-  #leaf(stretches: readonly Stretch[]): Tensor {
-    const places = stretches.flatMap(({ start, stop }) =>
-      Array.from({ length: stop - start }, (_, at) =>
-        start + at < this.cut.length ? start + at : 0,
-      ),
+  /** Makes a leaf of places for a cut once. Padding has place 0, which every model knows. */
+  #kept(
+    of: Map<SequenceCut, Tensor>,
+    cut: SequenceCut,
+    stretchesOf: () => readonly Stretch[],
+  ): Tensor {
+    const known = of.get(cut);
+    if (known !== undefined) return known;
+    const places = stretchesOf().flatMap(({ start, stop }) =>
+      Array.from({ length: stop - start }, (_, at) => (start + at < cut.length ? start + at : 0)),
     );
     // A leaf and not a constant, so that all ranks and lengths have programs of one structure.
     const leaf = fromData(Int32Array.from(places), [places.length], 'i32');
-    return declareAxisTypes(leaf, { [this.#place.axis]: 'varying' }, 'the places of tokens');
+    const own = declareAxisTypes(leaf, { [this.#place.axis]: 'varying' }, 'the places of tokens');
+    of.set(cut, own);
+    return own;
   }
 
-  #check({ q, k, mask, dropout }: AttentionRequest): void {
-    const { localLength } = this.cut;
+  /** The cuts of queries and keys. Throws LayoutError for what the method cannot compute exactly. */
+  #cutsOf({ q, k, mask, dropout }: AttentionRequest): AttentionCuts {
     const { axis, method } = this.#place;
     const [, heads = 0, queries = 0] = q.shape;
     const [, , keys = 0] = k.shape;
     const refuse = (found: string, todo: string): LayoutError =>
       new LayoutError(
         { asked: `attention by the method '${method}' over '${axis}'`, found, todo },
-        { axis, method, queries, keys, localLength },
+        { axis, method, queries, keys },
       );
-    if (queries !== localLength || keys !== localLength) {
+    const ofQueries = this.#cuts.ofLocalLength(queries);
+    const ofKeys = this.#cuts.ofLocalLength(keys);
+    if (ofQueries === undefined || ofKeys === undefined) {
+      const parts = this.#cuts.all.map(
+        ({ localLength, length }) => `${localLength} tokens of a sequence of ${length}`,
+      );
       throw refuse(
-        `${queries} queries and ${keys} keys that differ between the ranks, each of which has ${localLength} tokens of a sequence of ${this.cut.length}`,
-        'Attend to the tokens of the sequence, or to values that all ranks have',
+        `${queries} queries and ${keys} keys that differ between the ranks, each of which has ${parts.join(' and ')}`,
+        'Attend to the tokens of the sequence, or to values that all ranks have. For an input that is a sequence of another length, say contextParallel({ sequences })',
       );
     }
     if (mask !== undefined && (mask.requiresGrad || mask.shape[1] !== 1 || mask.shape[2] !== 1)) {
       throw refuse(
-        `a mask of shape [${mask.shape.join(', ')}], which differs between queries or heads, or trains: this rank has only its own queries and keys of the ${this.cut.length}`,
+        `a mask of shape [${mask.shape.join(', ')}], which differs between queries or heads, or trains: this rank has only its own queries and keys of the ${ofKeys.length}`,
         'Say with causal and keyRanges which keys a query sees, or give a mask of keys alone: [B, 1, 1, T]',
       );
     }
-    const { neighbours } = this.cut.over;
+    const { neighbours } = ofQueries.over;
     if (neighbours > heads) {
       throw refuse(
         `${heads} heads for ${neighbours} ranks, some of which would have none`,
         `Use at most ${heads} ranks, or the method 'ring'`,
       );
     }
-    if (dropout > 0 && this.cut.groups > 1 && method !== 'allGather') {
+    if (dropout > 0 && ofQueries.groups > 1 && method !== 'allGather') {
       throw refuse(
         'dropout of attention weights, which no rank has as a whole',
         "Leave it out, or use the method 'allGather' or 'ulysses'",
       );
     }
+    return { queries: ofQueries, keys: ofKeys };
   }
 }
 
@@ -255,5 +299,16 @@ function uncounted(cut: SequenceCut, { axis }: ContextPlace): LayoutError {
       todo: "Say what it stands for: contextParallel({ arange: 'places' }) if it counts the tokens. Or give the model the positions as an input",
     },
     { axis, localLength, length },
+  );
+}
+
+function ungathered({ shape }: Node, dim: number, { axis }: ContextPlace): LayoutError {
+  return new LayoutError(
+    {
+      asked: `the tokens of all ranks of '${axis}', of dim ${dim} of a tensor of shape ${formatShape(shape)}`,
+      found: 'a dim that does not count the tokens that this rank has of a sequence',
+      todo: 'Collect tensors of tokens alone',
+    },
+    { shape, dim, axis },
   );
 }

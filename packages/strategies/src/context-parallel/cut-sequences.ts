@@ -9,7 +9,6 @@ import {
   isGradEnabled,
   LayoutError,
   MixtureOfExperts,
-  type ModelDivision,
 } from '@shardwise/core/extend';
 import { forEachTensor } from '../modules/map-tensors.ts';
 import { runStagesKey } from '../pipeline/run-stages-key.ts';
@@ -19,10 +18,11 @@ import { axisUsesOf, mapStepsOver, Step, type StepKind, stepsOf } from '../plan/
 import { SameBatch } from '../tensor-parallel/same-batch.ts';
 import { ContextMessages } from './context-messages.ts';
 import { ContextPart } from './context-part.ts';
-import { cutInputs, sequenceLength } from './cut-inputs.ts';
+import { cutInputs, sequenceLengths, type SequencesOf } from './cut-inputs.ts';
 import { type ContextLossWeight, joinOutputs } from './join-outputs.ts';
 import type { ContextMethod } from './methods.ts';
 import { type SequenceRanks, SequenceCut } from './sequence-cut.ts';
+import { SequenceCuts } from './sequence-cuts.ts';
 
 /** The ranks of an axis have parts of the same sequences, and attend to each other's tokens. */
 export interface CutSequences {
@@ -32,6 +32,8 @@ export interface CutSequences {
   readonly order: SequenceRanks['order'];
   readonly countsPlaces: boolean;
   readonly lossWeight?: ContextLossWeight;
+  /** Default: the first tensor is the only sequence. */
+  readonly sequences?: SequencesOf;
   /** The messages of the latest pass that trained. Default: there was none, or a pipeline has passed microbatches. */
   readonly latest?: readonly CollectivePlan[];
 }
@@ -105,21 +107,21 @@ function cutPasses(data: CutSequences, { model, plan }: PlanContext, headAxis: s
     run: (...inputs: readonly unknown[]) => unknown,
     inputs: readonly unknown[],
   ): unknown {
-    const cut = new SequenceCut(sequenceLength(inputs), { ranks, neighbours, order });
-    if (cut.paddedLength > cut.length && mixes !== null) throw paddedMixer(cut, axis, mixes);
-    const whole = sequences?.(inputs, cut.paddedLength) ?? inputs;
-    const own = cutInputs(whole, lengthened(cut, sequences), place);
+    const over = { ranks, neighbours, order };
+    const cuts = new SequenceCuts(sequenceLengths(inputs, data.sequences), over);
+    if (cuts.padded !== undefined && mixes !== null) throw paddedMixer(cuts.padded, axis, mixes);
+    // A model that prepares its inputs, which have one sequence, also lengthens them.
+    const length = cuts.all[0]?.paddedLength ?? 0;
+    const own =
+      sequences === undefined
+        ? cutInputs(inputs, cuts, place)
+        : cutInputs(sequences(inputs, length), new SequenceCuts([length], over), place);
     const messages = new ContextMessages();
-    const output = inSequencePart(new ContextPart(cut, place, messages), () => run(...own));
-    const joined = joinOutputs(output, { cut, axis, inputs: own, lossWeight, messages });
+    const output = inSequencePart(new ContextPart(cuts, place, messages), () => run(...own));
+    const joined = joinOutputs(output, { cuts, ranks, axis, inputs: own, lossWeight, messages });
     if (isGradEnabled() && !isStaged) latest = messages.all;
     return joined;
   }
-}
-
-/** A model that prepares its inputs also lengthens them. */
-function lengthened(cut: SequenceCut, sequences: ModelDivision['sequences']): SequenceCut {
-  return sequences === undefined ? cut : new SequenceCut(cut.paddedLength, cut.over);
 }
 
 /** The path of a module for which padding would count, or null if there is none. */
@@ -159,17 +161,35 @@ function requireShared({ axis }: CutSequences, { plan }: PlanContext): void {
   );
 }
 
-/** Throws LayoutError for a model that says how it is divided, but not how its sequences can be cut. */
-function requireKnownModel({ axis }: CutSequences, { plan, model }: PlanContext): void {
+/**
+ * Throws LayoutError for a model that says how it is divided, but not how its sequences can be cut, and for sequences of a model
+ * that prepares its inputs itself.
+ */
+function requireKnownModel({ axis, sequences }: CutSequences, { plan, model }: PlanContext): void {
   const division = model.division?.();
-  if (division === undefined || division.sequences !== undefined) return;
+  if (division === undefined) return;
+  const name = model.constructor.name;
+  const context = { axis, model: name };
+  const asked = `that cuts sequences over '${axis}'`;
+  if (division.sequences === undefined) {
+    throw planError(
+      plan,
+      {
+        asked,
+        found: `a ${name}, which does not say how its sequences can be cut: what it returns may mix tokens`,
+        todo: 'Use a model of tokens, such as a language model, or put its layers into a module of your own',
+      },
+      context,
+    );
+  }
+  if (sequences === undefined) return;
   throw planError(
     plan,
     {
-      asked: `that cuts sequences over '${axis}'`,
-      found: `a ${model.constructor.name}, which does not say how its sequences can be cut: what it returns may mix tokens`,
-      todo: 'Use a model of tokens, such as a language model, or put its layers into a module of your own',
+      asked: `${asked}, of which the option sequences says which inputs these are`,
+      found: `a ${name}, which says so itself`,
+      todo: 'Leave the option out',
     },
-    { axis, model: model.constructor.name },
+    context,
   );
 }

@@ -11,6 +11,7 @@ import {
 import type { ContextMessages } from './context-messages.ts';
 import { mapTensors } from '../modules/map-tensors.ts';
 import type { SequenceCut } from './sequence-cut.ts';
+import type { SequenceCuts } from './sequence-cuts.ts';
 import { takeStretches } from './stretches.ts';
 
 /**
@@ -25,7 +26,8 @@ export type ContextLossWeight =
   | ((...inputs: readonly unknown[]) => Tensor | number);
 
 export interface PassOfPart {
-  readonly cut: SequenceCut;
+  readonly cuts: SequenceCuts;
+  readonly ranks: number;
   readonly axis: string;
   /** The inputs of this rank's part. */
   readonly inputs: readonly unknown[];
@@ -55,12 +57,14 @@ export function joinOutputs<Output>(output: Output, pass: PassOfPart): Output {
   });
 }
 
-function gathered(tensor: Tensor, { cut, axis, messages }: PassOfPart): Tensor {
-  if (tensor.shape[1] !== cut.localLength) {
+function gathered(tensor: Tensor, { cuts, axis, messages }: PassOfPart): Tensor {
+  const cut = cuts.ofLocalLength(tensor.shape[1]);
+  if (cut === undefined) {
+    const own = cuts.all.map(({ localLength }) => localLength).join(' or ');
     throw new LayoutError(
       {
         asked: `a result of shape ${formatShape(tensor.shape)} under contextParallel`,
-        found: `each rank of '${axis}' has ${cut.localLength} tokens, and dim 1 does not count them: the result may mix tokens`,
+        found: `each rank of '${axis}' has ${own} tokens, and dim 1 does not count them: the result may mix tokens`,
         todo: 'Return tensors of shape [B, T, ..] or a loss, and compute what mixes tokens from the result',
       },
       { shape: tensor.shape, axis },
@@ -81,8 +85,7 @@ function gathered(tensor: Tensor, { cut, axis, messages }: PassOfPart): Tensor {
 
 /** The sum of the terms of all ranks. The gradient of each term is that of the sum, as ranks average gradients. */
 function lossOfAll(loss: Tensor, pass: PassOfPart): Tensor {
-  const { cut, axis, inputs, lossWeight } = pass;
-  const { ranks } = cut.over;
+  const { cuts, ranks, axis, inputs, lossWeight } = pass;
   const summed = (x: Tensor, what: string): Tensor => {
     const backward = x.requiresGrad ? 'allReduce' : null;
     const { numel: elements, dtype } = x;
@@ -93,8 +96,8 @@ function lossOfAll(loss: Tensor, pass: PassOfPart): Tensor {
   if (lossWeight === undefined) throw unweighted(axis);
   if (lossWeight === 'sum' || lossWeight === 'share') return summed(loss, 'loss');
   if (lossWeight === 'tokens') {
-    if (cut.paddedLength === cut.length) return summed(loss.div(ranks), 'loss');
-    throw padded(cut, axis);
+    if (cuts.padded === undefined) return summed(loss.div(ranks), 'loss');
+    throw padded(cuts.padded, axis);
   }
   const weight = noGrad(() => {
     const own: unknown = lossWeight(...inputs);

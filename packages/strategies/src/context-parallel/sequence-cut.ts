@@ -32,10 +32,11 @@ export class SequenceCut {
   /** The number of places of a rank, padding included. */
   readonly localLength: number;
 
-  constructor(length: number, over: SequenceRanks) {
+  /** With `places`, there is padding up to at least so many places. */
+  constructor(length: number, over: SequenceRanks, places: number = length) {
     this.length = length;
     this.over = over;
-    this.localLength = (Math.ceil(length / this.multiple) * this.multiple) / over.ranks;
+    this.localLength = (Math.ceil(places / this.multiple) * this.multiple) / over.ranks;
   }
 
   /** Sequences whose number of tokens is a multiple of this need no padding. */

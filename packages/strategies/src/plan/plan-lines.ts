@@ -6,7 +6,7 @@ const MAX_SHOWN = 4;
 
 /**
  * Describes the options of a plan that ranks must have in common, one in a line: the layouts, the precision, and the
- * data of the steps as far as they are numbers, switches, texts and lists of these.
+ * data of the steps as far as they are numbers, switches, texts and lists of these, and whether they are functions.
  */
 export function planLines(plan: ModelPlan): readonly string[] {
   const { parameters, steps, lowPrecision, autocast, sharesDraws = false } = plan;
@@ -33,6 +33,8 @@ function settingsText(data: object): string {
   return Object.entries(data)
     .flatMap(([name, value]) => {
       if (isScalar(value)) return [`${name} ${String(value)}`];
+      // What functions do is not compared, but that all ranks have one.
+      if (typeof value === 'function') return [`${name} is a function`];
       return isList(value) ? [`${name} ${listText(value)}`] : [];
     })
     .join(', ');

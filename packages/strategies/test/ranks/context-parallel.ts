@@ -7,7 +7,7 @@ import {
   optim,
   setRank,
   type Strategy,
-  type Tensor,
+  Tensor,
 } from '@shardwise/core';
 import { currentSession } from '@shardwise/core/extend';
 import { compose, contextParallel, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
@@ -37,6 +37,11 @@ export const attentionTask = z.object({
   masked: z.boolean(),
   /** Whether queries also attend to a memory that all ranks have. */
   memory: z.boolean(),
+  /**
+   * The number of tokens of a second sequence in each step, which attends to itself and to which the queries attend. The ranks have
+   * parts of it, too. Null: there is none.
+   */
+  sources: z.array(z.number()).nullable(),
   device: z.enum(['cpu', 'interpreter']),
 });
 export type AttentionTask = z.infer<typeof attentionTask>;
@@ -64,14 +69,19 @@ class Attending extends nn.Module {
     this.positions = new nn.Embedding(64, heads * width);
     this.queries = new nn.Linear(heads * width, heads * width);
     this.keys = new nn.Linear(heads * width, 2 * groups * width);
-    this.memory = task.memory ? new nn.Linear(heads * width, 2 * groups * width) : null;
+    this.memory =
+      task.memory || task.sources !== null
+        ? new nn.Linear(heads * width, 2 * groups * width)
+        : null;
     this.head = new nn.Linear(heads * width, vocabulary);
     this.#task = task;
   }
 
-  /** Shape: ids i32 [B, T], keyRanges i32 [B, T, 2], seen [B, T], memory [B, S, C] -> [B, T, V]. */
-  forward(ids: Tensor, keyRanges: Tensor, seen: Tensor, memory: Tensor): Tensor {
-    const { causal, window, documents, masked } = this.#task;
+  /**
+   * Shape: ids i32 [B, T], keyRanges i32 [B, T, 2], seen [B, T], memory [B, S, C], hidden [B, S] -> [B, T, V].
+   */
+  forward(ids: Tensor, keyRanges: Tensor, seen: Tensor, memory: Tensor, hidden: Tensor): Tensor {
+    const { causal, window, documents, masked, sources } = this.#task;
     const [rows = 0, length = 0] = ids.shape;
     const x = this.tokens.forward(ids).add(this.positions.forward(arange(length)));
     const intoHeads = (all: Tensor): Tensor =>
@@ -86,9 +96,24 @@ class Attending extends nn.Module {
     });
     let y = attended.transpose(1, 2).flatten(2).add(x);
     if (this.memory !== null) {
-      const [mk, mv] = intoHeads(this.memory.forward(memory)).chunk(2, 1);
-      if (mk === undefined || mv === undefined) return x;
-      y = y.add(nn.functional.scaledDotProductAttention(q, mk, mv).transpose(1, 2).flatten(2));
+      const attendTo = (queries: Tensor, source: Tensor, ofQueries: boolean): Tensor => {
+        const [mk, mv] = intoHeads(layer.forward(source)).chunk(2, 1);
+        if (mk === undefined || mv === undefined) return x;
+        // The first two keys of the second sequence are hidden, or queries see keys up to their own place.
+        const options =
+          sources === null
+            ? {}
+            : causal && ofQueries
+              ? { causal }
+              : { mask: hidden.ne(0).reshape([rows, 1, 1, -1]) };
+        return nn.functional
+          .scaledDotProductAttention(queries, mk, mv, options)
+          .transpose(1, 2)
+          .flatten(2);
+      };
+      const layer = this.memory;
+      const source = sources === null ? memory : attendTo(intoHeads(memory), memory, false);
+      y = y.add(attendTo(q, source, true));
     }
     return this.head.forward(y);
   }
@@ -100,6 +125,7 @@ interface Batch {
   readonly keyRanges: Tensor;
   readonly seen: Tensor;
   readonly memory: Tensor;
+  readonly hidden: Tensor;
 }
 
 /** The rows of one rank of `dp`, or of all. */
@@ -132,14 +158,21 @@ function batchOf(task: AttentionTask, step: number, first: number, count: number
     Number(i % length < length - 1 - (Math.floor(i / length) % 2)),
   );
   const channels = task.heads * width;
+  const sourced = task.sources?.[step] ?? 3;
   return {
     ids: own(numbers(length, 7), [rows, length], 'i32'),
     labels: own(labels, [rows, length], 'i32'),
     keyRanges: own(ranges.flat(), [rows, length, 2], 'i32'),
     seen: own(seen, [rows, length], 'i32'),
     memory: own(
-      Array.from({ length: rows * 3 * channels }, (_, i) => Math.sin(i)),
-      [rows, 3, channels],
+      Array.from({ length: rows * sourced * channels }, (_, i) => Math.sin(i)),
+      [rows, sourced, channels],
+      'f32',
+    ),
+    hidden: own(
+      Array.from({ length: rows * sourced }, (_, i) => Number(i % sourced > 1)),
+      [rows, sourced],
+      // Integers of as many tokens as a rank has would be taken for a part of the first sequence.
       'f32',
     ),
   };
@@ -179,19 +212,24 @@ export function trainAlone(task: AttentionTask): Promise<Trained> {
   return train(
     task,
     model,
-    ({ ids, keyRanges, seen, memory }) => model.forward(ids, keyRanges, seen, memory),
+    ({ ids, keyRanges, seen, memory, hidden }) =>
+      model.forward(ids, keyRanges, seen, memory, hidden),
     [0, task.rows],
   );
 }
 
-function strategyOf({ method, order, shared }: AttentionTask, dp: number): Strategy {
+function strategyOf({ method, order, shared, sources }: AttentionTask, dp: number): Strategy {
   const over = dp === 1 ? { axis: 'cp' } : { axis: 'dp', replicas: 'cp' };
   const parts = {
     ddp: () => ddp(over),
     zero: () => zero({ stage: 2, ...over }),
     fsdp: () => fsdp(over),
   };
-  return compose(contextParallel({ method, order, arange: 'places' }), parts[shared]());
+  // The second sequence is the fourth input of `forward`.
+  const sequences = (...inputs: readonly unknown[]): readonly Tensor[] =>
+    [inputs[0], inputs[3]].filter((input) => input instanceof Tensor);
+  const cut = sources === null ? {} : { sequences };
+  return compose(contextParallel({ method, order, arange: 'places', ...cut }), parts[shared]());
 }
 
 /** Does the tasks on the ranks. */
@@ -214,7 +252,8 @@ export async function main(context: RankContext): Promise<readonly Trained[]> {
       await train(
         task,
         model,
-        ({ ids, keyRanges, seen, memory }) => parallel.forward(ids, keyRanges, seen, memory),
+        ({ ids, keyRanges, seen, memory, hidden }) =>
+          parallel.forward(ids, keyRanges, seen, memory, hidden),
         [mesh.coordinate('dp') * share, share],
       ),
     );
