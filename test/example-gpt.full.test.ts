@@ -246,6 +246,8 @@ describe('the GPT example by another strategy', () => {
     ['fsdp', ['--batch-size', '4', '--accumulate', '2', '--checkpointing', 'blocks']],
     ['tp', ['--batch-size', '8', '--accumulate', '2']],
     ['pp', ['--batch-size', '16', '--microbatches', '4']],
+    ['cp', ['--batch-size', '8', '--accumulate', '2', '--checkpointing', 'blocks']],
+    ['cp+fsdp', ['--batch-size', '16']],
   ])('%s trains as one rank does on the same batches', async (strategy, own) => {
     const run = await train({
       runDirectory: `by-${strategy}`,

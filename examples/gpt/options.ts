@@ -17,6 +17,8 @@ const strategyNames = [
   'tp+fsdp',
   'pp',
   'pp+ddp',
+  'cp',
+  'cp+fsdp',
   'experts',
   'none',
 ] as const;
@@ -27,7 +29,7 @@ const count = number.int({ error: 'expected a whole number' }).positive();
 const schema = z
   .strictObject({
     strategy: z.enum(strategyNames).default('ddp'),
-    /** The number of ranks that divide the layers under tp+fsdp and pp+ddp. */
+    /** The number of ranks that divide the layers under tp+fsdp and pp+ddp, and each sequence under cp+fsdp. */
     'inner-ranks': count.default(2),
     microbatches: count.default(4),
     precision: z.enum(['fastest', 'f32', 'bf16']).default('fastest'),

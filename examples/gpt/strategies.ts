@@ -17,7 +17,10 @@ export interface TrainedModel {
   logits(ids: Tensor): Promise<Tensor>;
 }
 
-/** How the ranks are arranged: those of `dp` divide the batch, those of `tp` each layer, those of `pp` the layers. */
+/**
+ * How the ranks are arranged: those of `dp` divide the batch, those of `tp` each layer, those of `pp` the layers, and those
+ * of `cp` each sequence.
+ */
 export function axesOf(options: Options, worldSize: number): { name: string; size: number }[] {
   const { strategy } = options;
   if (strategy === 'none' && worldSize > 1) {
@@ -53,11 +56,14 @@ function namesOf(strategy: Options['strategy']): readonly string[] {
   switch (strategy) {
     case 'tp':
     case 'pp':
+    case 'cp':
       return [strategy];
     case 'tp+fsdp':
       return ['dp', 'tp'];
     case 'pp+ddp':
       return ['dp', 'pp'];
+    case 'cp+fsdp':
+      return ['dp', 'cp'];
     default:
       return ['dp'];
   }
@@ -137,6 +143,8 @@ async function applyDivision(
 function strategyOf(options: Options): Parameters<typeof dist.planFor>[1] | null {
   const { strategy, heads } = options;
   const divideLayers = () => dist.tensorParallel(dist.styles.gptTensorParallel({ heads }));
+  // The model numbers its tokens by arange.
+  const cutSequences = () => dist.contextParallel({ arange: 'places' });
   switch (strategy) {
     case 'zero1':
       return dist.zero({ stage: 1 });
@@ -150,6 +158,10 @@ function strategyOf(options: Options): Parameters<typeof dist.planFor>[1] | null
       return divideLayers();
     case 'tp+fsdp':
       return dist.compose(divideLayers(), dist.fsdp());
+    case 'cp':
+      return dist.compose(cutSequences(), dist.ddp({ axis: 'cp' }));
+    case 'cp+fsdp':
+      return dist.compose(cutSequences(), dist.fsdp({ replicas: 'cp' }));
     case 'experts':
       // The experts are sharded over the ranks that divide the batch.
       return dist.expertParallel({

@@ -5,6 +5,7 @@
  *   shardwise run --nproc 2 examples/gpt/train.ts --strategy fsdp --checkpointing blocks --accumulate 2
  *   shardwise run --nproc 4 examples/gpt/train.ts --strategy tp+fsdp --precision f32
  *   shardwise run --nproc 2 examples/gpt/train.ts --data 'docs/**\/*.md' --steps 2000
+ *   shardwise run --nproc 4 examples/gpt/train.ts --strategy cp+fsdp --context-length 2048 --batch-size 1
  *   shardwise run --nproc 2 examples/gpt/train.ts --experts 8 --strategy experts
  *   shardwise run --nproc 2 --resume latest examples/gpt/train.ts
  */

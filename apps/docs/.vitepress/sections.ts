@@ -61,6 +61,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Experts', 'experts'],
       ['Parameter servers', 'servers'],
       ['Two layers, split', 'layer'],
+      ['A sequence, shared', 'sequence'],
       ['Microbatches in motion', 'microbatches'],
       ['A hang', 'hang'],
       ['Pipeline schedules', 'pipelines'],

@@ -54,6 +54,9 @@ const components = {
   LiveLayer: defineAsyncComponent(
     async () => (await import('../../live/tensor-parallel/live-layer.ts')).LiveLayer,
   ),
+  LiveRing: defineAsyncComponent(
+    async () => (await import('../../live/context-parallel/live-ring.ts')).LiveRing,
+  ),
   LiveHang: defineAsyncComponent(
     async () => (await import('../../live/hang/live-hang.ts')).LiveHang,
   ),
