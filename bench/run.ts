@@ -20,6 +20,7 @@ import { page } from './page.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
 import { profilerCost } from './profiler.ts';
+import { serve } from './serve/serve.ts';
 import { strategies } from './strategies.ts';
 import { shares } from './shares.ts';
 import { round } from './summary.ts';
@@ -56,6 +57,7 @@ const benches: Readonly<Record<string, Bench>> = {
   'no-lock-step': noLockStep,
   plan,
   profiler: profilerCost,
+  serve,
 };
 
 const [name = '', ...args] = process.argv.slice(2);

@@ -42,6 +42,7 @@ const attention: readonly CompositeOp[] = [
   'attentionQueryGrad',
   'attentionKeyGrad',
   'attentionValueGrad',
+  'pagedAttention',
 ];
 
 /** The parts that make up a backend. */

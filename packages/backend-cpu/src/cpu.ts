@@ -29,6 +29,13 @@ export interface CpuOptions {
    */
   readonly products?: 'own' | 'onnxruntime';
   /**
+   * Whether a row of a product of f32 has the same bits beside any other rows. Machine code then also computes products
+   * with few rows, columns or terms and a large matrix, which ONNX Runtime computes faster, but sums in another order.
+   * Generation has the bits of a training forward only on such a device. A notice says so if this processor has no
+   * machine code. Default: false.
+   */
+  readonly batchInvariant?: boolean;
+  /**
    * The newest instructions that machine code may use. Products of bf16 have other bits with AMX-BF16 than with
    * all other instructions, which agree. Products of f32 always have the same bits. Default: 'AMX-BF16', which
    * allows all instructions.
@@ -47,6 +54,7 @@ const cpuRules: OptionRules<CpuOptions> = {
   byteLength: option.count,
   threads: option.integer(1),
   products: option.oneOf('own', 'onnxruntime'),
+  batchInvariant: option.flag,
   instructions: option.oneOf(...instructionSets),
   loops: option.oneOf('own', 'webassembly'),
 };
@@ -60,17 +68,26 @@ const cpuRules: OptionRules<CpuOptions> = {
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   checkOptions('cpu', options, cpuRules);
   const { threads = 1, products = 'own', loops = 'own', byteOffset, byteLength } = options;
-  const { instructions = instructionSets[0] } = options;
+  const { instructions = instructionSets[0], batchInvariant = false } = options;
+  if (batchInvariant && products === 'onnxruntime') throw notInvariant();
   if (options.memory === undefined && byteOffset !== undefined) throw nothingToShare(byteOffset);
   const memory = options.memory ?? createMemory(byteLength);
   const arena = new Arena(memory, byteOffset, byteLength);
   const load = async (): Promise<CpuParts> => {
     const { nativeParts } = await import('./native-parts.ts');
-    return nativeParts(arena, { threads, products, instructions, loops });
+    return nativeParts(arena, { threads, products, instructions, loops, batchInvariant });
   };
   const chosen = [options.products, options.instructions, options.loops];
   const isChosen = chosen.some((choice) => choice !== undefined);
   return new CpuBackend(isChosen ? await load() : await nativeOrWasm(arena, load));
+}
+
+function notInvariant(): ConfigError {
+  return new ConfigError({
+    asked: 'cpu with batchInvariant: true',
+    found: "products: 'onnxruntime', which sums in an order that depends on the number of rows",
+    todo: 'Leave one of them out',
+  });
 }
 
 function nothingToShare(byteOffset: number): ConfigError {

@@ -34,12 +34,13 @@ async function product(
   rows: readonly (readonly number[])[],
   matrix: readonly number[],
   columns: number,
+  transposeB = false,
 ): Promise<number[][]> {
   const depth = rows[0]?.length ?? 0;
   const type = f32(rows.length, columns);
   const program = programOf({
-    inputs: [f32(rows.length, depth), f32(depth, columns)],
-    instructions: [matmul(0, 1, type)],
+    inputs: [f32(rows.length, depth), transposeB ? f32(columns, depth) : f32(depth, columns)],
+    instructions: [{ ...matmul(0, 1, type), params: { transposeA: false, transposeB } }],
     outputs: [2],
   });
   const executable = await backend.compile(program);
@@ -82,4 +83,23 @@ describe.each([
       expect(some, `${count} rows`).toEqual(all.slice(0, count));
     }
   });
+});
+
+test('With batchInvariant, a row has the same bits beside any others, also in products with few rows.', async () => {
+  const backend = await cpu({ batchInvariant: true });
+  const [depth, columns] = [256, 2048];
+  const matrix = numbers(depth * columns, 5);
+  const rows = Array.from({ length: 40 }, (_, row) => numbers(depth, row + 9));
+  const all = await product(backend, rows, matrix, columns, true);
+  for (const count of [1, 2, 5, 16, 31]) {
+    expect(await product(backend, rows.slice(0, count), matrix, columns, true), `${count}`).toEqual(
+      all.slice(0, count),
+    );
+  }
+});
+
+test('batchInvariant is refused for products of ONNX Runtime.', async () => {
+  await expect(cpu({ batchInvariant: true, products: 'onnxruntime' })).rejects.toThrow(
+    'sums in an order that depends on the number of rows',
+  );
 });

@@ -239,6 +239,7 @@ export {
   attentionOfPart,
   type PartOfKeys,
 } from './nn/functional/attention-of-part.ts';
+export { pagedAttention, type PagedKeys } from './nn/functional/paged-attention.ts';
 export {
   gatherSequence,
   inSequencePart,

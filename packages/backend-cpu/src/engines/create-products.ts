@@ -18,16 +18,21 @@ export interface ProductsOptions {
   readonly threads: number;
   /** The newest instructions that may be used. */
   readonly instructions: InstructionSet;
+  /** Whether machine code computes all products of f32. Default: false. */
+  readonly batchInvariant?: boolean;
 }
 
 export function createProducts(
   arena: Arena,
-  { products, threads, instructions }: ProductsOptions,
+  { products, threads, instructions, batchInvariant = false }: ProductsOptions,
   machineOf: typeof productMachine = productMachine,
 ): Products {
   if (products === 'onnxruntime') return withoutOwn(arena, 'it was asked for');
   const machine = machineOf(instructions);
-  if (machine.kind === 'none') return withoutOwn(arena, machine.reason);
+  if (machine.kind === 'none') {
+    if (batchInvariant) warnOfBits(machine.reason);
+    return withoutOwn(arena, machine.reason);
+  }
   let made: ProductResources | undefined;
   const resources = (): ProductResources =>
     (made ??= {
@@ -39,7 +44,7 @@ export function createProducts(
     });
   return {
     by: { by: 'own', instructions: machine.instructions },
-    own: { bf16: true },
+    own: { bf16: true, thin: batchInvariant },
     link: (memory, product, epilogue) =>
       new CompiledProduct(memory, product, resources(), epilogue),
     linkGrouped: (memory, product) => new CompiledGroupedProduct(memory, product, resources()),
@@ -63,6 +68,12 @@ function sharedMemory(leastBytes: number): ProductResources['packedOf'] {
     memories[number] = larger;
     return larger;
   };
+}
+
+function warnOfBits(reason: string): void {
+  console.warn(
+    `shardwise: products have other bits beside other rows, as ONNX Runtime computes them: ${reason}`,
+  );
 }
 
 /** ONNX Runtime has no products of rows in groups, so WebAssembly computes these. */

@@ -3,7 +3,7 @@ import { planKernels } from '../kernels/plan-kernels.ts';
 import type { AnalysedPartition } from './analysed-partition.ts';
 import { partitionProgram } from './partition/partition.ts';
 import { resultsOf } from '../program/work/attention-work.ts';
-import { isAttentionInstruction } from '../program/attention-instructions.ts';
+import { isAttentionInstruction, isPagedInstruction } from '../program/attention-instructions.ts';
 import type { Dataflow } from '../program/dataflow.ts';
 import { withEpilogues } from './epilogues.ts';
 import { kernelSupport } from './partition/kernel-support.ts';
@@ -78,6 +78,9 @@ function analysePartition(
       return { kind: 'attention', work };
     }
     const instruction = partition.instructions.at(-1);
+    if (own?.attention && instruction !== undefined && isPagedInstruction(instruction)) {
+      return { kind: 'attention', work: own.attention.pagedWorkOf(instruction, program, flow) };
+    }
     if (instruction !== undefined && isGroupedInstruction(instruction)) {
       return { kind: 'grouped', product: groupedProductOf(instruction, program.values, flow) };
     }

@@ -1,4 +1,4 @@
-import type { AttentionWork } from '../program/work/attention-work.ts';
+import type { AttentionWork, PagedAttentionWork } from '../program/work/attention-work.ts';
 import type { BatchedProduct } from '../program/work/batched-product.ts';
 import type { GroupedProduct } from '../program/work/grouped-product.ts';
 import type { KernelPlan } from '../kernels/plan-kernels.ts';
@@ -15,5 +15,5 @@ export type AnalysedPartition =
       readonly epilogue: readonly KernelCall[];
     }
   | { readonly kind: 'grouped'; readonly product: GroupedProduct }
-  | { readonly kind: 'attention'; readonly work: AttentionWork }
+  | { readonly kind: 'attention'; readonly work: AttentionWork | PagedAttentionWork }
   | FallbackPartition;

@@ -8,6 +8,13 @@ type BackwardInstruction =
   | InstructionMap['attentionValueGrad'];
 export type AttentionInstruction = ForwardInstruction | BackwardInstruction;
 
+/** Attention whose keys and values lie in blocks. */
+export type PagedInstruction = InstructionMap['pagedAttention'];
+
+export function isPagedInstruction(instruction: CpuInstruction): instruction is PagedInstruction {
+  return instruction.op === 'pagedAttention';
+}
+
 export function isForward(instruction: CpuInstruction): instruction is ForwardInstruction {
   return instruction.op === 'attention' || instruction.op === 'attentionLogSumExp';
 }

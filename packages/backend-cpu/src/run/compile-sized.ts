@@ -38,7 +38,7 @@ export async function compileSized(
     return isSized ? { analysis, pattern } : undefined;
   };
   const allOwn = analyseWith(true);
-  const thin = fallback.kind === 'plain' ? [] : thinProducts(allOwn?.pattern);
+  const thin = host.products.own?.thin === true ? [] : thinProducts(allOwn?.pattern);
   const found =
     thin.length === 0
       ? allOwn

@@ -28,7 +28,7 @@ export interface CompileHost extends Host {
 export async function compile(program: Program, host: CompileHost): Promise<CpuExecutable> {
   const analysis = analyse(
     program,
-    ownProducts(host, host.fallback.kind === 'plain'),
+    ownProducts(host, host.products.own?.thin ?? false),
     host.fallback,
   );
   const fallbacks = await acquire(analysis, analysis, host);

@@ -42,11 +42,17 @@ export function isPool({ op, inputs }: Node): boolean {
 
 /** Counts products for all keys, even if a mask hides some, as in PyTorch. Undefined for other ops. */
 function attentionFlops(node: Node): number | undefined {
-  const [q, k, v] = node.inputs;
+  const [q, k, v, table] = node.inputs;
   const products = (shape: Shape = []): number =>
     2 * elementCount(q?.shape.slice(0, 3) ?? []) * elementCount(shape.slice(-2));
   if (node.op === 'attention' || node.op === 'attentionQueryGrad') {
     return products(k?.shape) + products(v?.shape);
+  }
+  if (node.op === 'pagedAttention') {
+    const [, heads = 0, queries = 0] = q?.shape ?? [];
+    const [, size = 0] = k?.shape ?? [];
+    const pairs = heads * queries * size * elementCount(table?.shape ?? []);
+    return 2 * pairs * ((k?.shape[3] ?? 0) + (v?.shape[3] ?? 0));
   }
   if (node.op === 'attentionKeyGrad') return products(k?.shape);
   if (node.op === 'attentionValueGrad') return products(v?.shape);

@@ -2,7 +2,7 @@ import { computeDType } from '../base/dtype-kind.ts';
 import { sizeAt } from '../base/shape.ts';
 import type { Shape, ValueType } from '../spec/dtype.ts';
 import { attentionLimits, type AttentionOp } from '../base/attention-dims.ts';
-import type { AttentionParams } from '../spec/op.ts';
+import type { AttentionParams, PagedAttentionParams } from '../spec/op.ts';
 import { at, floats, requireDType, requireSameDType, shapeFault } from './infer-checks.ts';
 
 export function attentionShape(params: AttentionParams, inputs: readonly ValueType[]): ValueType {
@@ -27,6 +27,34 @@ export const attentionGradShape =
     requireFit(op, params, inputs);
     return at(inputs, index);
   };
+
+export function pagedAttentionShape(
+  _: PagedAttentionParams,
+  inputs: readonly ValueType[],
+): ValueType {
+  const [q, k, v] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
+  const [table, ranges] = [at(inputs, 3), at(inputs, 4)];
+  for (const each of [q, k, v]) requireDType('pagedAttention', each, ['f32']);
+  for (const each of [table, ranges]) requireDType('pagedAttention', each, ['i32']);
+  const [batch = 0, heads = 0, queries = 0, width = 0] = q.shape;
+  const [blocks = 0, blockSize = 0, groups = 0] = k.shape;
+  const [, , , valueWidth = 0] = v.shape;
+  const fits =
+    isShape(q, [batch, heads, queries, width]) &&
+    width !== 0 &&
+    isShape(k, [blocks, blockSize, groups, width]) &&
+    isShape(v, [blocks, blockSize, groups, valueWidth]) &&
+    (heads === 0 || heads % groups === 0) &&
+    isShape(table, [batch, table.shape[1] ?? 0]) &&
+    isShape(ranges, [batch, queries, 2]);
+  if (fits) return { shape: [batch, heads, queries, valueWidth], dtype: v.dtype };
+  throw shapeFault(
+    'pagedAttention',
+    inputs,
+    'shapes that do not fit',
+    'Use q [B, H, T, D], k, v [N, P, G, D], table [B, M], ranges [B, T, 2], H a multiple of G',
+  );
+}
 
 function requireFit(op: AttentionOp, params: AttentionParams, inputs: readonly ValueType[]): void {
   const [q, k] = [at(inputs, 0), at(inputs, 1)];

@@ -33,6 +33,9 @@ export interface AttentionParams {
   readonly keysArePart?: boolean;
 }
 
+/** How attention through a table of blocks is computed. */
+export type PagedAttentionParams = Pick<AttentionParams, 'scale'>;
+
 /**
  * How a value lies on one mesh axis (codified by spmd_types). It determines the type of the gradient. A value
  * without a declaration has no type, and is trusted to have the type that an op needs.
@@ -273,6 +276,13 @@ export interface CompositeParams {
   attentionKeyGrad: AttentionParams;
   /** The gradient of attention by v, from the same inputs. Shape: that of v. */
   attentionValueGrad: AttentionParams;
+  /**
+   * Attention whose keys and values lie in blocks (PagedAttention, Kwon et al. 2023). Row b of the table has the numbers
+   * of the blocks of item b, in the order of its keys. Ranges say which of these keys each query sees, as for attention.
+   * Nothing but f32 is taken. Letters: N blocks of P keys, M blocks of an item.
+   * Shape: q [B, H, T, D], k [N, P, G, D], v [N, P, G, E], table i32 [B, M], ranges i32 [B, T, 2] -> [B, H, T, E].
+   */
+  pagedAttention: PagedAttentionParams;
 }
 
 /** Collectives of the graph. A process group runs them between the segments that a backend runs. */

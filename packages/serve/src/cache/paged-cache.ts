@@ -6,6 +6,7 @@ import {
   elementCount,
   fromBytes,
   fromData,
+  pagedAttention,
   type Shape,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -171,16 +172,25 @@ export class PagedCache implements AttentionCache {
         .slice(2, first, first + sequences * queries)
         .reshape([heads, sequences, queries, width])
         .transpose(0, 1);
-      const attended = attendTo(
-        own,
-        this.#through(keys, table, group, keyHeads),
-        this.#through(values, table, group, keyHeads),
-        {
-          keyRanges: rangesOf(positions.reshape([sequences, queries]), window),
-          ...(scale === undefined ? {} : { scale }),
-          ...(softcap === undefined ? {} : { softcap }),
-        },
-      );
+      const ranges = rangesOf(positions.reshape([sequences, queries]), window);
+      const attended =
+        softcap === undefined
+          ? pagedAttention(
+              own,
+              {
+                keys: this.#inBlocks(keys, keyHeads),
+                values: this.#inBlocks(values, keyHeads),
+                table,
+                ranges,
+              },
+              scale,
+            )
+          : attendTo(
+              own,
+              this.#through(keys, table, group, keyHeads),
+              this.#through(values, table, group, keyHeads),
+              { keyRanges: ranges, softcap, ...(scale === undefined ? {} : { scale }) },
+            );
       return attended.transpose(0, 1).reshape([1, heads, sequences * queries, -1]);
     });
     return joined(parts, 2);
@@ -195,7 +205,13 @@ export class PagedCache implements AttentionCache {
     this.#layers.clear();
   }
 
-  /** Reads keys or values through a table. Shape: kept [slots, G * D], table [B, M] -> [B, G, M * blockSize, D]. */
+  /** Shape: kept [slots, G * D] -> [N, P, G, D]. */
+  #inBlocks(kept: Tensor, heads: number): Tensor {
+    const [, width = 0] = kept.shape;
+    return kept.reshape([this.#blockCount, this.#blockSize, heads, width / heads]);
+  }
+
+  /** Copies keys or values through a table, for bounded scores, which are no single op. Shape: kept [slots, G * D], table [B, M] -> [B, G, M * blockSize, D]. */
   #through(kept: Tensor, table: Tensor, { sequences, blocks }: QueryGroup, heads: number): Tensor {
     const [, width = 0] = kept.shape;
     return kept

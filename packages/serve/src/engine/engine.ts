@@ -47,6 +47,8 @@ export interface EngineStatistics {
   readonly running: number;
   readonly blocks: number;
   readonly usedBlocks: number;
+  /** Places of used blocks that have no token. Only the last block of a sequence has such places. */
+  readonly emptyPlaces: number;
   /** Blocks that nobody uses, whose content a prompt may begin with. */
   readonly keptBlocks: number;
   readonly cacheBytes: number;
@@ -121,13 +123,14 @@ export class Engine {
   }
 
   get statistics(): EngineStatistics {
-    const { allocator, waiting, running } = this.#scheduler;
+    const { allocator, waiting, running, emptyPlaces } = this.#scheduler;
     return {
       ...this.#counts,
       waiting: waiting.length,
       running: running.length,
       blocks: allocator.blockCount,
       usedBlocks: allocator.used,
+      emptyPlaces,
       keptBlocks: allocator.kept,
       cacheBytes: this.#cache.byteLength,
     };

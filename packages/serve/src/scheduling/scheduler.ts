@@ -88,6 +88,17 @@ export class Scheduler {
     return this.#served;
   }
 
+  /** How many places of the used blocks have no token. Only the last block of a sequence has such places. */
+  get emptyPlaces(): number {
+    const ofLast = new Map<number, number>();
+    for (const { table } of this.#running) {
+      const last = table.blocks.at(-1);
+      const empty = table.blocks.length * this.blockSize - table.length;
+      if (last !== undefined) ofLast.set(last, empty);
+    }
+    return [...ofLast.values()].reduce((sum, empty) => sum + empty, 0);
+  }
+
   /** Throws ConfigError for a sequence that would not fit if it were alone. */
   add(options: SequenceOptions): Sequence {
     const { prompt, maxNewTokens, samples = 1, priority = 0, tenant = '', salt = '' } = options;

@@ -409,7 +409,8 @@ class Planner {
   }
 }
 
-function placed(routine: bigint | undefined): bigint {
+/** The address of a routine. Throws BackendError if there is none. */
+export function placed(routine: bigint | undefined): bigint {
   if (routine !== undefined) return routine;
   throw new BackendError({
     asked: 'attention in machine code',

@@ -369,7 +369,7 @@ function addMultiply(
     addendStrideBytes: 4 * (addend?.rowStride ?? 0),
     addendPanelBytes: 4 * panelColumns,
     flags: {
-      addsToResult: along.start > 0,
+      addsToResult: along.start > 0 || product.continues === true,
       scales: isLast && scale !== 1,
       addsAddend: isLast && addend !== null,
       rounds: isLast && rounds,

@@ -1,4 +1,4 @@
-import type { AttentionWork } from '../../program/work/attention-work.ts';
+import type { AttentionWork, PagedAttentionWork } from '../../program/work/attention-work.ts';
 import type { AttentionPlanning } from '../../plan/attention/attention-planning.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import type { BatchedProduct } from '../../program/work/batched-product.ts';
@@ -15,8 +15,11 @@ export type ProductsBy =
 /** Computes the matrix products of a backend. */
 export interface Products {
   readonly by: ProductsBy;
-  /** Which products our machine code computes. Null if it computes none. */
-  readonly own: { readonly bf16: boolean } | null;
+  /**
+   * Which products our code computes. `thin`: whether it also computes those that ONNX Runtime computes faster. Null if it
+   * computes none.
+   */
+  readonly own: { readonly bf16: boolean; readonly thin: boolean } | null;
   /** Computes attention block by block, with products and loops. Null if attention is decomposed before. */
   readonly attention: OwnAttention | null;
   /** Links a product. An epilogue is only given for a product of one matrix. */
@@ -29,5 +32,9 @@ export interface Products {
 /** Computes attention in machine code. */
 interface OwnAttention {
   readonly planning: AttentionPlanning;
-  link(memory: WebAssembly.Memory, work: AttentionWork, loops: LoopCode): CompiledPartition;
+  link(
+    memory: WebAssembly.Memory,
+    work: AttentionWork | PagedAttentionWork,
+    loops: LoopCode,
+  ): CompiledPartition;
 }

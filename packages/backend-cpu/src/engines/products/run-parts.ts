@@ -42,7 +42,7 @@ export function productParts(
 }
 
 /** Makes a part, which one thread runs, of the tasks of some products. */
-function partOf(
+export function partOf(
   products: readonly MatrixProduct[],
   tasks: BigUint64Array,
   thread: number,

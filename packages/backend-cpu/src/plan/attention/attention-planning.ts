@@ -1,6 +1,9 @@
 import type { ValueType } from '@shardwise/core/spec';
-import type { AttentionWork } from '../../program/work/attention-work.ts';
-import type { AttentionInstruction } from '../../program/attention-instructions.ts';
+import type { AttentionWork, PagedAttentionWork } from '../../program/work/attention-work.ts';
+import type {
+  AttentionInstruction,
+  PagedInstruction,
+} from '../../program/attention-instructions.ts';
 import type { Dataflow } from '../../program/dataflow.ts';
 import type { CpuProgram, CpuInstruction } from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
@@ -34,4 +37,10 @@ export interface AttentionPlanning {
     flow: Dataflow,
     bf16: boolean,
   ): AttentionWork;
+  /** Describes attention whose keys and values lie in blocks. */
+  pagedWorkOf(
+    instruction: PagedInstruction,
+    program: Pick<CpuProgram, 'values' | 'inputCount'>,
+    flow: Dataflow,
+  ): PagedAttentionWork;
 }

@@ -1,5 +1,6 @@
 import { attentionWorkOf } from './attention-work-of.ts';
 import type { AttentionPlanning } from './attention-planning.ts';
+import { pagedWorkOf } from './paged-work-of.ts';
 import { headViews } from './head-views.ts';
 import { gatherGradients } from './gather-gradients.ts';
 import { inputAt, type CpuInstruction, valueAt } from '../../program/instruction.ts';
@@ -99,4 +100,5 @@ export const attentionPlanning: AttentionPlanning = {
   headViews,
   gathered: gatherGradients,
   workOf: attentionWorkOf,
+  pagedWorkOf,
 };

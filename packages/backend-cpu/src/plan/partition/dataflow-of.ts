@@ -1,4 +1,7 @@
-import { isAttentionInstruction } from '../../program/attention-instructions.ts';
+import {
+  isAttentionInstruction,
+  isPagedInstruction,
+} from '../../program/attention-instructions.ts';
 import { Dataflow } from '../../program/dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import type { CpuProgram, CpuInstruction } from '../../program/instruction.ts';
@@ -102,6 +105,7 @@ export function dataflowOf(
     }
     if (isGroupedInstruction(instruction)) instruction.inputs.forEach(storeUnpacked);
     if (isAttentionInstruction(instruction)) instruction.inputs.forEach(storeBelowHeads);
+    if (isPagedInstruction(instruction)) instruction.inputs.forEach(storeBelowReshapes);
     if (flow.lazy(instruction.output) !== undefined) continue;
     if (support.computes(instruction, program.values))
       instruction.inputs.forEach(storeUnrepeatable);

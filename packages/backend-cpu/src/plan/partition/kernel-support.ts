@@ -1,6 +1,9 @@
 import type { ValueType } from '@shardwise/core/spec';
 import { isFusable, wasmHandles } from '../../kernels/handles.ts';
-import { isAttentionInstruction } from '../../program/attention-instructions.ts';
+import {
+  isAttentionInstruction,
+  isPagedInstruction,
+} from '../../program/attention-instructions.ts';
 import type { Dataflow } from '../../program/dataflow.ts';
 import { isGroupedInstruction } from '../../program/product-instructions.ts';
 import type { FallbackEngine } from './fallback-engine.ts';
@@ -40,6 +43,7 @@ export function kernelSupport(own: OwnProducts | null, fallback: FallbackEngine)
     multiplies: (instruction, values, flow) =>
       isGroupedInstruction(instruction) ||
       isAttentionInstruction(instruction) ||
+      isPagedInstruction(instruction) ||
       productOf(instruction, values, flow, own) !== undefined,
   };
 }

@@ -1,5 +1,8 @@
 import { isHalfDType, type ValueType } from '@shardwise/core/spec';
-import { isAttentionInstruction } from '../../program/attention-instructions.ts';
+import {
+  isAttentionInstruction,
+  isPagedInstruction,
+} from '../../program/attention-instructions.ts';
 import { isFusable, wasmHandles } from '../../kernels/handles.ts';
 import {
   inputAt,
@@ -32,7 +35,8 @@ function isOutsideSessions(instruction: CpuInstruction, values: readonly ValueTy
   return (
     isKernelOnly(instruction, values) ||
     isNarrowProduct(instruction, values) ||
-    isAttentionInstruction(instruction)
+    isAttentionInstruction(instruction) ||
+    isPagedInstruction(instruction)
   );
 }
 

@@ -15,13 +15,14 @@ import {
 } from '../../program/instruction.ts';
 import type { ProductKind } from '../../program/work/product-kinds.ts';
 
-/** Which products a backend computes with its own machine code. */
+/** Which products a backend computes with its own code. */
 export interface OwnProducts {
   /** Whether it also computes products of bf16 values. */
   readonly bf16: boolean;
   /**
    * Whether it also computes an f32 product that ONNX Runtime computes faster. It does if loops in JavaScript are the
-   * alternative, and if the sizes of the product vary, because the choice must not depend on them.
+   * alternative, if rows must have the same bits beside any others, and if the sizes of the product vary, because the
+   * choice must not depend on them.
    */
   readonly thin: boolean | ((product: BatchedProduct) => boolean);
   /** Null if attention is decomposed before. */

@@ -101,8 +101,34 @@ export interface AttentionBackward extends Common {
 /** A partition's attention or gradients of attention as plain data. */
 export type AttentionWork = AttentionForward | AttentionBackward;
 
+/** Attention whose keys and values lie in blocks, as plain data. The numbers of the blocks are found anew in each run. */
+export interface PagedAttentionWork {
+  readonly kind: 'paged';
+  readonly batch: number;
+  readonly heads: number;
+  readonly groups: number;
+  readonly queries: number;
+  readonly width: number;
+  readonly valueWidth: number;
+  /** How many blocks there are, how many of them an item has, and the number of keys of a block. */
+  readonly blockCount: number;
+  readonly blocksOfItem: number;
+  readonly blockSize: number;
+  readonly scale: number;
+  readonly q: HeadsInMemory;
+  readonly y: AttentionResult;
+  /** Values that lie together. */
+  readonly keys: number;
+  readonly values: number;
+  readonly table: number;
+  readonly ranges: number;
+  /** The number of the instruction, for errors. */
+  readonly instruction: number;
+}
+
 /** The ids of the values that the work computes. */
-export function resultsOf(work: AttentionWork): readonly number[] {
+export function resultsOf(work: AttentionWork | PagedAttentionWork): readonly number[] {
+  if (work.kind === 'paged') return [work.y.value];
   const made =
     work.kind === 'forward'
       ? [work.values?.y.value, work.logSumExp]

@@ -23,6 +23,8 @@ export interface MatrixProduct {
   readonly scale: number;
   /** An f32 matrix whose columns are adjacent. A row stride of 0 adds one row to all rows. */
   readonly addend: { readonly byteOffset: number; readonly rowStride: number } | null;
+  /** Whether sums continue those that the result has already, so that their terms are added one by one. */
+  readonly continues?: true;
   /** Whether f32 results are rounded to the precision of bf16. */
   readonly rounds: boolean;
 }

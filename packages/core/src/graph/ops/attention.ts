@@ -1,7 +1,13 @@
 import { computeDType } from '../../base/dtype-kind.ts';
+import { sizeAt } from '../../base/shape.ts';
 import type { AttentionParams } from '../../spec/op.ts';
 import { createNode } from '../create-node.ts';
-import { attentionGradShape, attentionLogSumExpShape, attentionShape } from '../infer-attention.ts';
+import {
+  attentionGradShape,
+  attentionLogSumExpShape,
+  attentionShape,
+  pagedAttentionShape,
+} from '../infer-attention.ts';
 import type { Node } from '../node.ts';
 import { type CompositeEntries, composite } from '../op-entry.ts';
 import {
@@ -12,7 +18,8 @@ import {
   attentionValueGradParts,
 } from './attention-parts.ts';
 import { cast, mul } from './elementwise.ts';
-import { sum } from './movement.ts';
+import { indexSelect } from './index-ops.ts';
+import { permute, reshape, sum } from './movement.ts';
 
 /** Autocast does not change the inputs. The caller says how operands are rounded, and masks keep their precision. */
 const facts = { ...composite, isExpensive: true, dims: 'own' } as const;
@@ -29,6 +36,7 @@ export const attentionOps: CompositeEntries<
   | 'attentionQueryGrad'
   | 'attentionKeyGrad'
   | 'attentionValueGrad'
+  | 'pagedAttention'
 > = {
   attention: {
     ...facts,
@@ -62,7 +70,26 @@ export const attentionOps: CompositeEntries<
     infer: attentionGradShape(2),
     decompose: (params, ...inputs) => attentionValueGradParts(params, inputs),
   },
+  pagedAttention: {
+    ...facts,
+    dims: 'none',
+    linearIn: [[2]],
+    infer: pagedAttentionShape,
+    decompose: ({ scale }, q, k, v, table, ranges) => {
+      const params = { causal: false, hasKeyRanges: true, scale, rounding: 'none' } as const;
+      return attention(params, [q, throughTable(k, table), throughTable(v, table), ranges]);
+    },
+    gradient: 'throughDecomposition',
+  },
 };
+
+/** Copies the blocks of each item behind each other. Shape: kept [N, P, G, D], table [B, M] -> [B, G, M * P, D]. */
+export function throughTable(kept: Node, table: Node): Node {
+  const [batch, blocks] = [sizeAt(table.shape, 0), sizeAt(table.shape, 1)];
+  const [, size = 0, groups = 0, width = 0] = kept.shape;
+  const gathered = indexSelect(kept, 0, reshape(table, [batch * blocks]), null);
+  return permute(reshape(gathered, [batch, blocks * size, groups, width]), [0, 2, 1, 3]);
+}
 
 /** The gradients of attention, which compute the weights again from the log-sum-exp of each query. */
 function gradientsFromRows(

@@ -327,6 +327,22 @@ const cases: readonly SizedCase[] = [
     loose,
   ),
   sized(
+    'pagedAttention',
+    (n, m) => [
+      uniform([n, 4, 1, 3], 1),
+      uniform([5, 4, 2, 3], 2),
+      uniform([5, 4, 2, 3], 3),
+      i32(
+        [n, m],
+        Array.from({ length: n * m }, (_, at) => at % 5),
+      ),
+      i32([n, 1, 2], Array.from({ length: n }, (_, item) => [0, 1 + (item % (4 * m))]).flat()),
+    ],
+    () => ({ op: 'pagedAttention', params: { scale: 0.5 } }),
+    (n) => [n, 4, 1, 3],
+    loose,
+  ),
+  sized(
     'attentionKeyGrad',
     (n, m) => [
       uniform([1, 2, n, 3], 1),

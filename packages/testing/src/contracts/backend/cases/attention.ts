@@ -211,7 +211,8 @@ interface Operands {
   readonly ranges: Setting['ranges'];
 }
 
-function define(
+/** Computes attention and its gradients by the definition, in f64. */
+export function define(
   { q, k, v, dy, mask, ranges }: Operands,
   { causal, scale }: AttentionParams,
 ): Readonly<Record<AttentionOp | 'delta', NdArray>> {

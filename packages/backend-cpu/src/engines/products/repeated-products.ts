@@ -1,0 +1,136 @@
+import { operandNames, TASK_BYTES } from '../../emit/products/task-layout.ts';
+import { addressOf } from '../../memory/host-address.ts';
+import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import { planTasks } from './plan-tasks.ts';
+import { partOf, type ProductPart, type ProductResources } from './run-parts.ts';
+
+const taskWords = TASK_BYTES / 8;
+/** By how many bytes operands are moved to find the words that depend on their places. */
+const MOVED_BYTES = 64;
+
+/** The operands of a product that lie elsewhere each time. */
+const moving = ['left', 'right', 'result'] as const;
+type Moving = (typeof moving)[number];
+
+/** Tasks that are carried out once for each of some blocks, and the words of them that say where operands lie. */
+interface Template {
+  readonly words: BigUint64Array;
+  readonly places: Readonly<Record<Moving, readonly Place[]>>;
+}
+
+/** The index of a word, and its number for the first block. */
+interface Place {
+  readonly word: number;
+  readonly byteOffset: number;
+}
+
+/** How far the operands of a product move from block to block. The right operand lies anywhere. */
+export type BlockSteps = Readonly<Record<'leftBytes' | 'resultBytes', number>>;
+
+/**
+ * Products that are carried out once for each of some blocks, by one call of machine code. The right operand of each
+ * block lies anywhere. With `continues`, blocks behind the first one continue its sums.
+ */
+export class RepeatedProducts {
+  readonly #resources: ProductResources;
+  readonly #steps: BlockSteps;
+  readonly #first: Template;
+  readonly #others: Template;
+  readonly #part: ProductPart;
+  readonly #tasks: TaskMemory;
+
+  constructor(
+    products: readonly MatrixProduct[],
+    { continues, ...steps }: BlockSteps & { readonly continues: boolean },
+    tasks: TaskMemory,
+    resources: ProductResources,
+  ) {
+    this.#resources = resources;
+    this.#steps = steps;
+    this.#first = templateOf(products, resources);
+    this.#others = continues
+      ? templateOf(
+          products.map((product) => ({ ...product, continues: true })),
+          resources,
+        )
+      : this.#first;
+    this.#tasks = tasks;
+    this.#part = partOf(products, this.#first.words, 0, resources);
+  }
+
+  /** Carries out the products. `rightBytes` says where the right operand of each block lies, in bytes behind its address. */
+  run(rightBytes: readonly number[], addresses: readonly bigint[]): void {
+    const each = this.#first.words.length;
+    const { words, halves, address } = this.#tasks.of(each * rightBytes.length + taskWords);
+    for (const [block, bytes] of rightBytes.entries()) {
+      const template = block === 0 ? this.#first : this.#others;
+      const start = block * each;
+      words.set(template.words, start);
+      const { left, right, result } = template.places;
+      const { leftBytes, resultBytes } = this.#steps;
+      move(halves, start, right, bytes);
+      if (block === 0) continue;
+      move(halves, start, left, block * leftBytes);
+      move(halves, start, result, block * resultBytes);
+    }
+    words[each * rightBytes.length] = 0n;
+    const { frame } = this.#part;
+    frame.set(addresses);
+    frame[operandNames.indexOf('tasks')] = address;
+    this.#resources.code.run(frame);
+  }
+}
+
+/** Memory for tasks, which products that run one after the other share. */
+export class TaskMemory {
+  #words = new BigUint64Array(0);
+  #halves = new Uint32Array(0);
+  #address = 0n;
+
+  /** Memory of at least `count` words: as words, as their halves, and its address. */
+  of(count: number): {
+    readonly words: BigUint64Array;
+    readonly halves: Uint32Array;
+    readonly address: bigint;
+  } {
+    if (this.#words.length < count) {
+      this.#words = new BigUint64Array(
+        new ArrayBuffer(8 * Math.max(count, 2 * this.#words.length)),
+      );
+      this.#halves = new Uint32Array(this.#words.buffer);
+      this.#address = addressOf(new Uint8Array(this.#words.buffer));
+    }
+    return { words: this.#words, halves: this.#halves, address: this.#address };
+  }
+}
+
+/** Adds bytes to words. A number of 64 bits is written as two halves, which is faster than a BigInt. */
+function move(halves: Uint32Array, start: number, places: readonly Place[], bytes: number): void {
+  for (const { word, byteOffset } of places) {
+    const moved = byteOffset + bytes;
+    halves[2 * (start + word)] = moved % 2 ** 32;
+    halves[2 * (start + word) + 1] = Math.floor(moved / 2 ** 32);
+  }
+}
+
+/** Finds the words that depend on where an operand lies, by planning the same products with this operand elsewhere. */
+function templateOf(products: readonly MatrixProduct[], { code }: ProductResources): Template {
+  const whole = planTasks(products, code);
+  const words = whole.slice(0, whole.length - taskWords);
+  const placesOf = (operand: Moving): Place[] => {
+    const moved = planTasks(
+      products.map((product) => {
+        const place = product[operand];
+        return { ...product, [operand]: { ...place, byteOffset: place.byteOffset + MOVED_BYTES } };
+      }),
+      code,
+    );
+    return [...words].flatMap((own, word) =>
+      moved[word] === own ? [] : [{ word, byteOffset: Number(own) }],
+    );
+  };
+  return {
+    words,
+    places: { left: placesOf('left'), right: placesOf('right'), result: placesOf('result') },
+  };
+}
