@@ -46,6 +46,7 @@ export function expertsStyle({ k, limit, before }: ExpertExchange): ParallelStyl
   return {
     name,
     kind: {
+      optional: perExpert,
       check(module, path) {
         const { gate } = requireModule(module, MixtureOfExperts, path, name);
         if (gate.k === null || gate.k === k) return;

@@ -26,6 +26,7 @@ export function linearKind(style: string, transposed: boolean): ModuleKind {
     },
     sizes: (module) => linearSizes(module, style, transposed),
     multiplies: true,
+    optional: ['absmax', 'bias', 'lora_A.weight', 'lora_B.weight', 'lora_magnitude_vector'],
   };
 }
 

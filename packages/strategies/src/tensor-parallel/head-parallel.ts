@@ -72,6 +72,7 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
         return { input: shape[1] ?? 0, output: shape[1] ?? 0, dtype };
       },
       multiplies: true,
+      optional: ['in_proj_bias'],
     },
     parameters: { in_proj_weight: rows, in_proj_bias: rows },
     inputs: { forward: [change], attend: [change, change, change] },

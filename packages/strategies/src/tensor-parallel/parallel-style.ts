@@ -49,6 +49,8 @@ export interface ModuleKind {
    * Whether inputs are operands of products. They are then sent in the dtype of products (autocast). Default: false.
    */
   readonly multiplies?: boolean;
+  /** The names of parameters without which a module is of this kind, too, such as a bias. Default: none. */
+  readonly optional?: readonly string[];
 }
 
 /** Each rank has an equal part of a parameter along a dim. */
@@ -106,7 +108,10 @@ export interface StyledComputation {
 export interface ParallelStyle {
   readonly name: string;
   readonly kind: ModuleKind;
-  /** The layouts of parameters, by their names within the module. Names that the module has not are left out. */
+  /**
+   * The layouts of parameters, by their names within the module. Planning throws LayoutError for a name that the module has
+   * not, except for those that its kind calls optional.
+   */
   readonly parameters: Readonly<Record<string, ParameterLayout>>;
   /**
    * The layout of all other parameters of the module. uncut: replicate, except for those that another style over the axis

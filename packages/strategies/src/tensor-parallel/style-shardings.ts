@@ -14,6 +14,7 @@ export function styleShardings(
   size: number,
 ): ReadonlyMap<string, DimSharding> {
   style.kind.sizes?.(module);
+  requireNames(style, module);
   const own = Object.entries(style.parameters).flatMap(([name, layout]) => {
     const parameter = module.parameters.get(name);
     if (parameter === undefined || typeof layout === 'string') return [];
@@ -46,6 +47,23 @@ export function moduleWithin(
           ),
         }),
   };
+}
+
+/** A wrong name would leave a parameter whole, or its gradient without the terms of other ranks. */
+function requireNames({ name: style, kind, parameters }: ParallelStyle, module: ModuleSpec): void {
+  const { path } = module;
+  const missing = Object.keys(parameters).find(
+    (each) => !module.parameters.has(each) && kind.optional?.includes(each) !== true,
+  );
+  if (missing === undefined) return;
+  throw new LayoutError(
+    {
+      asked: `${style}() of the module '${path}', with a layout of '${missing}'`,
+      found: `the parameters ${[...module.parameters.keys()].join(', ') || '(none)'}`,
+      todo: `Use a name of these, or name '${missing}' in kind.optional`,
+    },
+    { path, name: missing, style },
+  );
 }
 
 interface Sharded {
