@@ -25,6 +25,7 @@ import {
   colwiseParallel,
   memory,
   planFor,
+  type ParallelStyle,
   rowwiseParallel,
   tensorParallel,
 } from '@shardwise/strategies';
@@ -259,21 +260,21 @@ describe('what cannot be is refused', () => {
   });
 
   test('rows of three blocks over two ranks', async () => {
-    const { layer } = await quantizeModel(new OneLayer('layer', [4, 192]), {
+    const model = await quantizeModel(new OneLayer('layer', [4, 192]), {
       targetModules: ['layer'],
     });
-    const specs = layer
+    const parameters = model
       .namedParameters()
-      .map(
-        ([name, { shape, dtype, requiresGrad }]) =>
-          [name, { name, shape, dtype, requiresGrad }] as const,
-      );
-    const module = { path: 'layer', parameters: new Map(specs) };
-    expect(() => rowwiseParallel().shardings(module, 2)).toThrow(
+      .map(([name, { shape, dtype, requiresGrad }]) => ({ name, shape, dtype, requiresGrad }));
+    const layoutOf = (style: ParallelStyle, size: number, name: string): unknown => {
+      const plan = tensorParallel({ layer: style }).plan({ parameters }, [{ name: 'tp', size }]);
+      return plan.parameters.find((each) => each.name === name)?.parameter.dims;
+    };
+    expect(() => layoutOf(rowwiseParallel(), 2, 'layer.weight')).toThrow(
       /rowwiseParallel\(\) of the module 'layer' over 2 ranks.*rows of 3 blocks of 64/s,
     );
-    expect(rowwiseParallel().shardings(module, 3).get('weight')).toEqual({ shard: 1 });
-    expect(colwiseParallel().shardings(module, 2).get('absmax')).toEqual({ shard: 0 });
+    expect(layoutOf(rowwiseParallel(), 3, 'layer.weight')).toEqual([[], ['tp'], []]);
+    expect(layoutOf(colwiseParallel(), 2, 'layer.absmax')).toEqual([['tp'], []]);
   });
 
   test.each([NaN, Infinity])('a weight with %d', async (value) => {

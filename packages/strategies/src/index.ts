@@ -161,7 +161,6 @@ export { compose } from './apply/compose.ts';
 export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
 export { layerParameter, type LayerParameterOptions } from './parameters/layer-placement.ts';
 export { evenSharding, type EvenShardingRequest } from './tensor-parallel/even-sharding.ts';
-export { activationCollectives } from './tensor-parallel/activation-collectives.ts';
 export { forEachTensor, mapTensors } from './modules/map-tensors.ts';
 export { wrapMethod } from './tensor-parallel/wrap-method.ts';
 export { inLayer } from './parameters/in-layer.ts';
@@ -179,10 +178,16 @@ export {
 } from './tensor-parallel/gpt-tensor-parallel.ts';
 export { headParallel, type HeadParallelOptions } from './tensor-parallel/head-parallel.ts';
 export type {
+  ActivationChange,
+  ActivationSizes,
   AxisPlace,
+  ModuleKind,
   ModuleSpec,
   ParallelStyle,
+  ParameterLayout,
+  ParameterSharding,
   StyleCollective,
+  StyledComputation,
 } from './tensor-parallel/parallel-style.ts';
 export {
   type ActivationLayout,
@@ -192,11 +197,7 @@ export {
   shard,
   type Sharding,
 } from '@shardwise/core/extend';
-export {
-  prepareModuleInput,
-  prepareModuleOutput,
-  type ActivationChange,
-} from './tensor-parallel/prepare-module.ts';
+export { prepareModuleInput, prepareModuleOutput } from './tensor-parallel/prepare-module.ts';
 export { ownDraws } from './tensor-parallel/own-draws.ts';
 export {
   rowwiseParallel,

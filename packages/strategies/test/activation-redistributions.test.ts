@@ -13,6 +13,7 @@ import {
 } from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { installStyle } from '../src/tensor-parallel/install-style.ts';
 import { axesOf, sumOverRanks, values } from './ranks/distributed-tensor-values.ts';
 
 interface Counts {
@@ -129,7 +130,7 @@ function around(x: Tensor, styles: readonly (readonly [ParallelStyle, string])[]
   const module = new Double();
   for (const [style, axis] of styles) {
     const { size, rank } = currentSession().mesh.group(axis);
-    style.install(module, { axis, size, rank }, 'double');
+    installStyle(style, module, { axis, size, rank }, 'double');
   }
   return module.forward(x);
 }

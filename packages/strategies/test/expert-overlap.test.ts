@@ -4,6 +4,7 @@ import type { TypedBytes } from '@shardwise/core/spec';
 import { interpreter } from '@shardwise/testing';
 import { expect, it } from 'vitest';
 import { expertsStyle } from '../src/expert-parallel/experts-style.ts';
+import { installStyle } from '../src/tensor-parallel/install-style.ts';
 
 const features = 4;
 /** The number of rows that this rank sends to the other one. */
@@ -55,11 +56,8 @@ it('rows go to experts, and gradients back, while the shared layer and other pro
     shared: new nn.GELU(),
   });
   layer.experts = new nn.Experts(2, features, 5);
-  expertsStyle({ k: 1, limit: tokens, before: 1 }).install(
-    layer,
-    { axis: 'ep', size: 2, rank: 0 },
-    'layer',
-  );
+  const style = expertsStyle({ k: 1, limit: tokens, before: 1 });
+  installStyle(style, layer, { axis: 'ep', size: 2, rank: 0 }, 'layer');
   layer.router.requiresGrad_(false);
   const order: string[] = [];
   const peer = async (): Promise<void> => {

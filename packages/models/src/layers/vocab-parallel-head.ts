@@ -4,7 +4,6 @@ import {
   indicesInRange,
   LayoutError,
   linearLogSumExp,
-  lowered,
   type Module,
   noGrad,
   reinterpret,
@@ -12,13 +11,11 @@ import {
   Tensor,
 } from '@shardwise/core/extend';
 import {
-  activationCollectives,
   type AxisPlace,
   colwiseParallel,
   type ParallelStyle,
   redistributeOver,
   shard,
-  wrapMethod,
 } from '@shardwise/strategies';
 import { LanguageModelHead } from './language-model-head.ts';
 
@@ -27,39 +24,29 @@ import { LanguageModelHead } from './language-model-head.ts';
  * then exchange three numbers for each token, which plans do not list. Planning throws LayoutError for a vocabulary that the ranks do not divide.
  */
 export function vocabParallelHead(): ParallelStyle {
-  const gathered = colwiseParallel({ output: 'invariant' });
+  const { kind, ...gathered } = colwiseParallel();
   return {
+    ...gathered,
     name: 'vocabParallelHead',
-    shardings: (module, size) => gathered.shardings(module, size),
-    collectives(module, tokens) {
-      const { shape = [], dtype = 'f32' } = module.parameters.get('weight') ?? {};
-      return activationCollectives({
-        module: module.path,
-        from: 'invariant',
-        to: 'replicate',
-        elements: tokens * (shape[1] ?? 0),
-        dtype: module.productDtype ?? dtype,
-      });
+    kind: {
+      ...kind,
+      check: (module, path) => {
+        requireHead(module, path);
+      },
     },
-    check: (module, path) => {
-      requireHead(module, path);
-    },
+    output: null,
     install(module, place, path) {
       const head = requireHead(module, path);
-      wrapMethod(head, 'forward', ([x, labels, count], forward) => {
-        const input = redistributeOver(
-          lowered(tensorOf(x, path)),
-          place.axis,
-          'invariant',
-          'replicate',
-        );
-        if (labels !== undefined) {
+      return {
+        run([x, labels, count], forward) {
+          if (labels === undefined) {
+            const logits = tensorOf(forward([x]), path);
+            return redistributeOver(logits, place.axis, shard(-1), 'invariant');
+          }
           const labelCount = count === undefined ? null : tensorOf(count, path);
-          return lossOf(head, input, tensorOf(labels, path), labelCount, place);
-        }
-        const logits = tensorOf(forward([input]), path);
-        return redistributeOver(logits, place.axis, shard(-1), 'invariant');
-      });
+          return lossOf(head, tensorOf(x, path), tensorOf(labels, path), labelCount, place);
+        },
+      };
     },
   };
 }

@@ -9,7 +9,6 @@ import {
   noGrad,
   ownPlace,
   type Parameter,
-  reinterpret,
   requireModule,
   type Shape,
   type Tensor,
@@ -117,7 +116,7 @@ export function adaptedProduct(layer: LoraLayer, x: Tensor, shared: SharedProduc
   const drops = layer.training && dropout > 0;
   const base = layer.baseProduct(x, shared);
   const dropped = drops ? dropOwn(x, dropout, shared) : x;
-  const update = lowRankProduct(layer, dropped, shared).to(base.dtype);
+  const update = lowRankProduct(layer, dropped).to(base.dtype);
   if (layer.loraMagnitudeVector === null) return base.add(update);
   const factors = rowFactors(layer, layer.loraMagnitudeVector, shared).to(base.dtype);
   // As in PEFT, what dropout drops is missing from the change of the frozen product, but not from the product itself.
@@ -133,15 +132,9 @@ function dropOwn(x: Tensor, probability: number, shared: SharedProduct | null): 
 }
 
 /** scaling · x Aᵀ Bᵀ, in the dtype of the adapter. Shape: x [.., in] -> [.., out]. */
-function lowRankProduct(
-  { loraA, loraB, settings }: LoraLayer,
-  x: Tensor,
-  shared: SharedProduct | null,
-): Tensor {
-  const a = shared?.of === 'outputs' ? ofAllRanks(loraA.weight, shared) : loraA.weight;
-  const b = shared?.of === 'inputs' ? ofAllRanks(loraB.weight, shared) : loraB.weight;
-  const low = functional.linear(x.to(loraA.weight.dtype), a);
-  return functional.linear(low, b).mul(scalingOf(settings));
+function lowRankProduct({ loraA, loraB, settings }: LoraLayer, x: Tensor): Tensor {
+  const low = functional.linear(x.to(loraA.weight.dtype), loraA.weight);
+  return functional.linear(low, loraB.weight).mul(scalingOf(settings));
 }
 
 /**
@@ -153,12 +146,7 @@ function rowFactors(layer: LoraLayer, magnitude: Parameter, shared: SharedProduc
     const squares = layer.weightRows(shared).add(updateOf(layer)).square().sum(1);
     return (shared?.of === 'inputs' ? allReduce(squares, shared.axis) : squares).sqrt();
   });
-  return (shared?.of === 'inputs' ? ofAllRanks(magnitude, shared) : magnitude).div(length);
-}
-
-/** A value that all ranks have and each uses for its part of a product, so that its gradient is summed. Shape: N -> N. */
-function ofAllRanks(x: Tensor, { axis }: SharedProduct): Tensor {
-  return reinterpret(x, axis, 'invariant', 'replicate');
+  return magnitude.div(length);
 }
 
 /** Whether this rank has any of a parameter. In a pipeline, only the rank of its stage has it. */

@@ -2,6 +2,7 @@
 // torch.distributed.tensor.parallel.
 export {
   type ActivationChange,
+  type ActivationSizes,
   type AxisPlace,
   type BlockLayers,
   colwiseParallel,
@@ -19,9 +20,12 @@ export {
   inLayer,
   layerParameter,
   type LayerParameterOptions,
+  type ModuleKind,
   type ModuleSpec,
   ownRows,
   type ParallelStyle,
+  type ParameterLayout,
+  type ParameterSharding,
   prepareModuleInput,
   prepareModuleOutput,
   type RankGrid,
@@ -30,6 +34,7 @@ export {
   sequenceParallel,
   type SequenceParallelOptions,
   type StyleCollective,
+  type StyledComputation,
   type StylePlan,
   vocabParallelCrossEntropy,
   type VocabParallelCrossEntropyOptions,

@@ -127,8 +127,10 @@ export function expertParallel(options: ExpertParallelOptions = {}): Strategy {
           ...layers.flatMap(({ module }) => [
             // Rows pass first through the exchange that is wrapped around the experts last.
             ...exchanges.toReversed().map((own) => run(module, { ...own, tokens: routed })),
-            ...sameTokens.map((each) =>
-              run(module, { axis: each, style: tokensStyle(input, each), tokens }),
+            ...sameTokens.flatMap((each) =>
+              sizeOf([each]) === 1
+                ? []
+                : run(module, { axis: each, style: tokensStyle(input, each), tokens }),
             ),
           ]),
           ...(ownTokens.length === 0 ? [] : [new Step(broadcastBuffers, { axes: ownTokens })]),

@@ -6,7 +6,6 @@ import {
   type ParameterSpec,
   type Tensor,
 } from '@shardwise/core/extend';
-import { evenSharding } from '../tensor-parallel/even-sharding.ts';
 import { requireModule } from '../tensor-parallel/module-spec.ts';
 import type { AxisPlace, ModuleSpec, ParallelStyle } from '../tensor-parallel/parallel-style.ts';
 import { requireTensor, wrapMethod } from '../tensor-parallel/wrap-method.ts';
@@ -46,15 +45,24 @@ export interface ExpertExchange {
 export function expertsStyle({ k, limit, before }: ExpertExchange): ParallelStyle {
   return {
     name,
-    shardings: ({ parameters }, size) =>
-      new Map(
-        perExpert.flatMap((own) => {
-          const parameter = parameters.get(own);
-          if (parameter === undefined) return [];
-          const { name: full, shape } = parameter;
-          return [[own, evenSharding({ name: full, shape, dim: 0, size })] as const];
-        }),
-      ),
+    kind: {
+      optional: perExpert,
+      check(module, path) {
+        const { gate } = requireModule(module, MixtureOfExperts, path, name);
+        if (gate.k === null || gate.k === k) return;
+        throw new LayoutError(
+          {
+            asked: `${name}() of '${path}' with k: ${k}`,
+            found: `${gate.name} with k: ${gate.k}, which decides how many rows are sent`,
+            todo: `Give the plan the k of the gate: ${name}({ k: ${gate.k} })`,
+          },
+          { path, k, found: gate.k },
+        );
+      },
+    },
+    parameters: Object.fromEntries(perExpert.map((own) => [own, { shard: 0 }])),
+    inputs: { forward: [] },
+    output: null,
     collectives({ path, parameters, productDtype }, tokens) {
       const up = parameters.get('experts.up');
       const [experts = 0, features = 0] = up?.shape ?? [];
@@ -79,21 +87,10 @@ export function expertsStyle({ k, limit, before }: ExpertExchange): ParallelStyl
         message('backward', rows, back),
       ];
     },
-    check(module, path) {
-      const { gate } = requireModule(module, MixtureOfExperts, path, name);
-      if (gate.k === null || gate.k === k) return;
-      throw new LayoutError(
-        {
-          asked: `${name}() of '${path}' with k: ${k}`,
-          found: `${gate.name} with k: ${gate.k}, which decides how many rows are sent`,
-          todo: `Give the plan the k of the gate: ${name}({ k: ${gate.k} })`,
-        },
-        { path, k, found: gate.k },
-      );
-    },
     install(module, place, path) {
       const layer = requireModule(module, MixtureOfExperts, path, name);
       if (place.size > 1) exchangeAround(layer, before === 1 ? limit : null, place, path);
+      return undefined;
     },
   };
 }

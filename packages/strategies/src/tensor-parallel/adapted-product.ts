@@ -1,13 +1,6 @@
-import {
-  type DimSharding,
-  layoutOver,
-  type Module,
-  type ParameterSpec,
-  shardOf,
-  type Tensor,
-} from '@shardwise/core/extend';
+import { layoutOver, type Module, shardOf, type Tensor } from '@shardwise/core/extend';
 import { evenSharding } from './even-sharding.ts';
-import type { AxisPlace, ModuleSpec } from './parallel-style.ts';
+import type { AxisPlace } from './parallel-style.ts';
 
 /** How the ranks of an axis share out the product of a layer: each has a part of its outputs, or of its inputs. */
 export interface SharedProduct {
@@ -58,38 +51,4 @@ export interface AdaptedProduct {
 /** Whether a layer computes its product itself. */
 export function isAdapted<M extends Module>(module: M): module is M & AdaptedProduct {
   return 'sharedProduct' in module && typeof module.sharedProduct === 'function';
-}
-
-/** The dims of an adapter's parameters that are divided as the outputs or inputs of its layer are. */
-const dividedDims = {
-  outputs: { 'lora_B.weight': 0, lora_magnitude_vector: 0 },
-  inputs: { 'lora_A.weight': 1 },
-} as const;
-
-/** Returns how an adapter's parameters are sharded. `heads`: as for evenSharding. Throws LayoutError. */
-export function adapterShardings(
-  { parameters }: ModuleSpec,
-  of: SharedProduct['of'],
-  size: number,
-  heads?: readonly number[],
-): readonly (readonly [string, DimSharding])[] {
-  return Object.entries<number>(dividedDims[of]).flatMap(([own, dim]) => {
-    const parameter = parameters.get(own);
-    if (parameter === undefined) return [];
-    const { name, shape } = parameter;
-    const sections = heads === undefined ? {} : { heads };
-    return [[own, evenSharding({ name, shape, dim, size, ...sections })]] as const;
-  });
-}
-
-/**
- * Returns an adapter's parameters that every rank has whole and uses for its part of the product. Their gradients are
- * summed over the ranks.
- */
-export function sharedAdapterParameters(
-  { parameters }: ModuleSpec,
-  of: SharedProduct['of'],
-): readonly ParameterSpec[] {
-  const names = of === 'outputs' ? ['lora_A.weight'] : ['lora_B.weight', 'lora_magnitude_vector'];
-  return names.flatMap((name) => parameters.get(name) ?? []);
 }

@@ -5,25 +5,14 @@ import {
   lowered,
   option,
   type OptionRules,
-  type DimSharding,
-  type ParameterSpec,
-  redistributeOver,
   shard,
 } from '@shardwise/core/extend';
-import { activationCollectives } from './activation-collectives.ts';
-import {
-  adapterShardings,
-  isAdapted,
-  sharedAdapterParameters,
-  sharedProductOver,
-} from './adapted-product.ts';
-import { blockShardings, productOf, requireWeight } from './blocked-weight.ts';
-import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
+import { isAdapted, sharedProductOver } from './adapted-product.ts';
+import { linearKind } from './blocked-weight.ts';
+import { type GatherAgainOptions, gatherAgainRules } from './gather-again.ts';
 import { requireLinear } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { evenSharding } from './even-sharding.ts';
-import { sharedGradients } from './shared-gradients.ts';
-import { requireTensor, wrapMethod } from './wrap-method.ts';
+import { requireTensor } from './wrap-method.ts';
 
 /** Options of `colwiseParallel`. */
 export interface ColwiseParallelOptions extends GatherAgainOptions {
@@ -58,60 +47,31 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
   checkOptions('colwiseParallel', options, colwiseParallelRules);
   const { input = 'invariant', output = shard(-1), heads, gatherAgain = false } = options;
   const { transposed = false } = options;
+  const outputs = { shard: 0, heads };
   return {
     name,
-    shardings(module, size) {
-      const weight = requireWeight(module, name);
-      const sections = heads === undefined ? {} : { heads };
-      const rowsOf = ({ name: own, shape }: ParameterSpec, dim: number): DimSharding =>
-        evenSharding({ name: own, shape, dim, size, ...sections });
-      const bias = module.parameters.get('bias');
-      return new Map([
-        ...(blockShardings(module, 'outputs', { size, style: name, heads }) ?? [
-          ['weight', rowsOf(weight, transposed ? 1 : 0)] as const,
-        ]),
-        ...(bias === undefined ? [] : [['bias', rowsOf(bias, 0)] as const]),
-        ...adapterShardings(module, 'outputs', size, heads),
-      ]);
+    kind: linearKind(name, transposed),
+    parameters: {
+      weight: { ...outputs, transposed },
+      absmax: outputs,
+      bias: outputs,
+      'lora_A.weight': 'replicate',
+      'lora_B.weight': outputs,
+      lora_magnitude_vector: outputs,
     },
-    collectives(module, tokens) {
-      const { features, inputs, dtype } = productOf(module, name, transposed);
-      return [
-        ...activationCollectives({
-          module: module.path,
-          from: input,
-          to: 'replicate',
-          elements: tokens * inputs,
-          dtype,
-          again: gatherAgain,
-        }),
-        ...activationCollectives({
-          module: module.path,
-          from: shard(-1),
-          to: output,
-          elements: tokens * features,
-          dtype,
-        }),
-        ...sharedGradients(sharedAdapterParameters(module, 'outputs')),
-      ];
-    },
-    check(module, path) {
-      requireLinear(module, path, name, transposed);
-    },
+    inputs: { forward: [{ from: input, to: 'replicate' }] },
+    output: { from: shard(-1), to: output },
+    gatherAgain,
     install(module, place, path) {
-      const { axis } = place;
-      const shared = sharedProductOver(place, 'outputs', heads);
       const linear = requireLinear(module, path, name, transposed);
-      wrapMethod(linear, 'forward', ([x], forward) => {
-        const multiply = (): unknown => {
-          const all = redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate');
-          if (!isAdapted(linear)) return forward([all]);
-          const product = linear.sharedProduct(all, shared);
+      if (!isAdapted(linear)) return undefined;
+      const shared = sharedProductOver(place, 'outputs', heads);
+      return {
+        run([x]) {
+          const product = linear.sharedProduct(requireTensor(x, path), shared);
           return linear.bias === null ? product : product.add(lowered(linear.bias));
-        };
-        const product = gatherAgain ? sendingAgain(multiply) : multiply();
-        return redistributeOver(requireTensor(product, path), axis, shard(-1), output);
-      });
+        },
+      };
     },
   };
 }

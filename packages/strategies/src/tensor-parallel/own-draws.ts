@@ -1,6 +1,4 @@
-import { withCoordinateKeys } from '@shardwise/core/extend';
 import type { ParallelStyle } from './parallel-style.ts';
-import { wrapMethod } from './wrap-method.ts';
 
 /**
  * A module in which each rank draws its own random numbers, because ranks compute different parts of its activations.
@@ -10,12 +8,10 @@ import { wrapMethod } from './wrap-method.ts';
 export function ownDraws(): ParallelStyle {
   return {
     name: 'ownDraws',
-    shardings: () => new Map(),
-    collectives: () => [],
-    install(module, { rank }) {
-      wrapMethod(module, 'forward', (inputs, forward) =>
-        withCoordinateKeys(rank, () => forward(inputs)),
-      );
-    },
+    kind: {},
+    parameters: {},
+    inputs: { forward: [] },
+    output: null,
+    drawsOwn: true,
   };
 }

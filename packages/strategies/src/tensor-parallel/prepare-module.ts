@@ -1,27 +1,5 @@
-import {
-  type ActivationLayout,
-  activationRule,
-  checkOptions,
-  option,
-  type OptionRules,
-  redistributeOver,
-} from '@shardwise/core/extend';
-import { activationCollectives } from './activation-collectives.ts';
-import type { ParallelStyle, StyleCollective } from './parallel-style.ts';
-import { requireTensor, wrapMethod } from './wrap-method.ts';
-
-/** A change of layout at the input or output of a module. */
-export interface ActivationChange {
-  /** The layout of the activation before the change. */
-  readonly from: ActivationLayout;
-  /** The layout of the activation after the change. */
-  readonly to: ActivationLayout;
-  /**
-   * The number of elements of the whole activation for each token, for the bytes in the plan. Default: not
-   * known, and the plan does not list the message.
-   */
-  readonly features?: number;
-}
+import { activationRule, checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import type { ActivationChange, ParallelStyle } from './parallel-style.ts';
 
 const changeRules: OptionRules<ActivationChange> = {
   from: option.required(activationRule),
@@ -42,47 +20,21 @@ export function prepareModuleInput(
   }
   return {
     name: 'prepareModuleInput',
-    shardings: () => new Map(),
-    collectives: ({ path }, tokens) =>
-      changes.flatMap((change) =>
-        change === undefined ? [] : collectivesOf(change, path, tokens),
-      ),
-    install(module, { axis }, path) {
-      wrapMethod(module, 'forward', (inputs, forward) =>
-        forward(
-          inputs.map((input, index) => {
-            const change = changes[index];
-            return change === undefined
-              ? input
-              : redistributeOver(requireTensor(input, path), axis, change.from, change.to);
-          }),
-        ),
-      );
-    },
+    kind: {},
+    parameters: {},
+    inputs: { forward: changes },
+    output: null,
   };
 }
 
 /** Changes the layout of the output of a module (PyTorch's PrepareModuleOutput). */
 export function prepareModuleOutput(change: ActivationChange): ParallelStyle {
   checkOptions('prepareModuleOutput', change, changeRules);
-  const { from, to } = change;
   return {
     name: 'prepareModuleOutput',
-    shardings: () => new Map(),
-    collectives: ({ path }, tokens) => collectivesOf(change, path, tokens),
-    install(module, { axis }, path) {
-      wrapMethod(module, 'forward', (inputs, forward) =>
-        redistributeOver(requireTensor(forward(inputs), path), axis, from, to),
-      );
-    },
+    kind: {},
+    parameters: {},
+    inputs: { forward: [] },
+    output: change,
   };
-}
-
-function collectivesOf(
-  { from, to, features }: ActivationChange,
-  module: string,
-  tokens: number,
-): StyleCollective[] {
-  if (features === undefined) return [];
-  return activationCollectives({ module, from, to, elements: tokens * features, dtype: 'f32' });
 }

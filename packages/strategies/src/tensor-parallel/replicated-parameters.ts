@@ -1,28 +1,32 @@
 import {
   gradientHookError,
-  type Module,
   type Node,
   Parameter,
   reinterpret,
   withoutValues,
 } from '@shardwise/core/extend';
-import { fieldsOf, withParametersIn } from '../modules/parameter-fields.ts';
+import { type ParameterField, withParametersIn } from '../modules/parameter-fields.ts';
 
 /**
- * Runs `body`, a method of `layer`, in which each rank works on its own part of the activations with `parameters` that all
- * ranks have. The gradients of the parameters are summed over the axis.
+ * Runs `body` while the fields hold parameters that all ranks of the axis have and each uses for its own part of the
+ * activations. Their gradients are summed over the axis.
  */
 export function withReplicatedParameters<T>(
-  layer: Module,
-  parameters: readonly Parameter[],
+  fields: readonly ParameterField[],
   axis: string,
   body: () => T,
 ): T {
-  const shared = withoutValues(
-    () => new Map(parameters.map((parameter) => [parameter, replicated(parameter, axis)])),
+  if (fields.length === 0) return body();
+  const known = new Map<Parameter, Parameter>();
+  return withParametersIn(
+    fields,
+    (parameter) => {
+      const own = known.get(parameter) ?? withoutValues(() => replicated(parameter, axis));
+      known.set(parameter, own);
+      return own;
+    },
+    body,
   );
-  const fields = fieldsOf(layer, new Set(parameters));
-  return withParametersIn(fields, (parameter) => shared.get(parameter) ?? parameter, body);
 }
 
 /** Returns a parameter that expressions use differently on each rank of the axis. */

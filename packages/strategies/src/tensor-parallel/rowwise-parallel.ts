@@ -3,27 +3,16 @@ import {
   activationRule,
   checkOptions,
   functional,
-  lowered,
   option,
   type OptionRules,
-  redistributeOver,
-  reinterpret,
   shard,
   unsummedRule,
 } from '@shardwise/core/extend';
-import { activationCollectives } from './activation-collectives.ts';
-import {
-  adapterShardings,
-  isAdapted,
-  sharedAdapterParameters,
-  sharedProductOver,
-} from './adapted-product.ts';
-import { blockShardings, productOf, requireWeight } from './blocked-weight.ts';
+import { isAdapted, sharedProductOver } from './adapted-product.ts';
+import { linearKind } from './blocked-weight.ts';
 import { requireLinear } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { evenSharding } from './even-sharding.ts';
-import { sharedGradients } from './shared-gradients.ts';
-import { requireTensor, wrapMethod } from './wrap-method.ts';
+import { requireTensor } from './wrap-method.ts';
 
 /** Options of `rowwiseParallel`. */
 export interface RowwiseParallelOptions {
@@ -54,63 +43,31 @@ const name = 'rowwiseParallel';
 export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelStyle {
   checkOptions('rowwiseParallel', options, rowwiseParallelRules);
   const { input = shard(-1), output = 'invariant', transposed = false } = options;
+  const inputs = { shard: 1 };
   return {
     name,
-    shardings(module, size) {
-      const { name: weight, shape } = requireWeight(module, name);
-      return new Map([
-        ...(blockShardings(module, 'inputs', { size, style: name }) ?? [
-          ['weight', evenSharding({ name: weight, shape, dim: transposed ? 0 : 1, size })] as const,
-        ]),
-        ...adapterShardings(module, 'inputs', size),
-      ]);
+    kind: linearKind(name, transposed),
+    parameters: {
+      weight: { ...inputs, transposed },
+      absmax: inputs,
+      bias: output === 'invariant' ? 'invariant' : 'replicate',
+      'lora_A.weight': inputs,
+      'lora_B.weight': 'replicate',
+      lora_magnitude_vector: 'replicate',
     },
-    collectives(module, tokens) {
-      const { features, inputs, dtype } = productOf(module, name, transposed);
-      const bias = module.parameters.get('bias');
-      return [
-        ...activationCollectives({
-          module: module.path,
-          from: input,
-          to: shard(-1),
-          elements: tokens * inputs,
-          dtype,
-        }),
-        ...activationCollectives({
-          module: module.path,
-          from: 'partial',
-          to: output,
-          elements: tokens * features,
-          dtype,
-        }),
-        ...(bias === undefined || output === 'invariant' ? [] : sharedGradients([bias])),
-        ...sharedGradients(sharedAdapterParameters(module, 'inputs')),
-      ];
-    },
-    check(module, path) {
-      requireLinear(module, path, name, transposed);
-    },
+    inputs: { forward: [{ from: input, to: shard(-1) }] },
+    output: { from: 'partial', to: output },
     install(module, place, path) {
-      const { axis } = place;
-      const shared = sharedProductOver(place, 'inputs');
       const linear = requireLinear(module, path, name, transposed);
-      wrapMethod(linear, 'forward', ([x]) => {
-        const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
-        const { weight } = linear;
-        const product = isAdapted(linear)
-          ? linear.sharedProduct(own, shared)
-          : transposed
-            ? own.matmul(weight)
-            : functional.linear(own, weight);
-        const sum = redistributeOver(product, axis, 'partial', output);
-        const { bias } = linear;
-        if (bias === null) return sum;
-        return sum.add(
-          lowered(
-            output === 'invariant' ? bias : reinterpret(bias, axis, 'invariant', 'replicate'),
-          ),
-        );
-      });
+      const shared = sharedProductOver(place, 'inputs');
+      return {
+        run([input]) {
+          const x = requireTensor(input, path);
+          if (isAdapted(linear)) return linear.sharedProduct(x, shared);
+          return transposed ? x.matmul(linear.weight) : functional.linear(x, linear.weight);
+        },
+        added: () => linear.bias,
+      };
     },
   };
 }

@@ -19,7 +19,10 @@ import type { PlanContext } from '../plan/plan-context.ts';
 import { plannedParameters, shardingOf } from '../plan/planned-bytes.ts';
 import { type StepKind, stepsOf } from '../plan/step.ts';
 import { inLayer } from '../parameters/in-layer.ts';
+import { installStyle } from './install-style.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
+import { styleCollectives } from './style-collectives.ts';
+import { styleShardings } from './style-shardings.ts';
 import { wrapMethod } from './wrap-method.ts';
 
 /** The ranks of an axis share the passes of a module by its style, and redistribute activations at its boundary. */
@@ -52,9 +55,11 @@ export const runLayer: StepKind<RunLayer> = {
     const module = autocast === undefined ? spec : { ...spec, productDtype: autocast.dtype };
     const [stages] = stepsOf(plan, runStagesKey);
     if (stages === undefined) {
-      return style
-        .collectives(module, tokens)
-        .map((each) => ({ ...each, axis, parameters: names }));
+      return styleCollectives(style, module, tokens).map((each) => ({
+        ...each,
+        axis,
+        parameters: names,
+      }));
     }
     // In a pipeline, the messages are those of each microbatch, on the rank of the stage.
     const { axis: stageAxis, schedule, rankOfModule, latest } = stages.data;
@@ -62,9 +67,8 @@ export const runLayer: StepKind<RunLayer> = {
     const rows = latest?.rows ?? schedule.microbatches;
     const count = typeof rows === 'number' ? rows : rows.length;
     return range(count).flatMap((microbatch) =>
-      style
-        .collectives(module, shareOfTokens(tokens, microbatch, rows))
-        .map(({ redistribution, ...each }) => ({
+      styleCollectives(style, module, shareOfTokens(tokens, microbatch, rows)).map(
+        ({ redistribution, ...each }) => ({
           ...each,
           axis,
           parameters: names,
@@ -72,12 +76,13 @@ export const runLayer: StepKind<RunLayer> = {
           ...(redistribution === undefined
             ? {}
             : { redistribution: { ...redistribution, microbatch } }),
-        })),
+        }),
+      ),
     );
   },
   check(data, context) {
     const { axis, module: path, style } = data;
-    style.check?.(moduleOf(data, context), path);
+    style.kind.check?.(moduleOf(data, context), path);
     for (const [name, sharding] of shardingsOf(data, context)) {
       const found = shardingOf(context.plannedOf(name), 'parameter', axis);
       if (found !== null && sameAxisLayout(found, sharding)) continue;
@@ -95,12 +100,12 @@ export const runLayer: StepKind<RunLayer> = {
     const { axis, module: path, style } = data;
     const module = moduleOf(data, context);
     const name = `the layer '${path}'${context.numbers.suffix(axis)}`;
-    style.install(module, axisOf(currentSession().mesh, axis), path);
+    installStyle(style, module, axisOf(currentSession().mesh, axis), path);
     const byName = new Map(context.parameters);
     const own = [...shardingsOf(data, context).keys()].flatMap((name) => byName.get(name) ?? []);
     // Strategies that are applied later put others in the same fields.
     const fields = fieldsOf(module, new Set(own));
-    for (const method of style.methods ?? ['forward']) {
+    for (const method of Object.keys(style.inputs)) {
       wrapMethod(module, method, (inputs, run) =>
         withCollectiveName(name, () =>
           withParametersIn(fields, inLayer, () =>
@@ -135,7 +140,7 @@ function shardingsOf(
 ): ReadonlyMap<string, DimSharding> {
   const planned = plannedParameters(plan, Object.values(parameters));
   const spec = moduleSpec(module, parameters, planned);
-  const found = style.shardings(spec, axisSize(plan.axes, axis));
+  const found = styleShardings(style, spec, axisSize(plan.axes, axis));
   return new Map([...found].map(([own, sharding]) => [parameters[own] ?? own, sharding]));
 }
 

@@ -4,15 +4,9 @@ import {
   checkOptions,
   option,
   type OptionRules,
-  redistributeOver,
   shard,
-  withCoordinateKeys,
 } from '@shardwise/core/extend';
-import { activationCollectives } from './activation-collectives.ts';
-import type { ParallelStyle } from './parallel-style.ts';
-import { sharedGradients } from './shared-gradients.ts';
-import { withReplicatedParameters } from './replicated-parameters.ts';
-import { requireTensor, wrapMethod } from './wrap-method.ts';
+import type { ActivationSizes, ModuleSpec, ParallelStyle } from './parallel-style.ts';
 
 /** Options of `sequenceParallel`. */
 export interface SequenceParallelOptions {
@@ -43,37 +37,19 @@ export function sequenceParallel(options: SequenceParallelOptions = {}): Paralle
   const { input = own, output = own } = options;
   return {
     name: 'sequenceParallel',
-    shardings: () => new Map(),
-    collectives({ path, parameters }, tokens) {
-      const weight = parameters.get('weight');
-      const isNorm = weight?.shape.length === 1;
-      const changes = isNorm
-        ? [
-            { from: input, to: own },
-            { from: own, to: output },
-          ]
-        : [];
-      return [
-        ...changes.flatMap((change) =>
-          activationCollectives({
-            ...change,
-            module: path,
-            elements: tokens * (weight?.shape[0] ?? 0),
-            dtype: weight?.dtype ?? 'f32',
-          }),
-        ),
-        ...sharedGradients(parameters.values()),
-      ];
-    },
-    install(module, { axis, rank }, path) {
-      const parameters = module.parameters.bind(module);
-      wrapMethod(module, 'forward', ([x, ...rest], forward) => {
-        const part = redistributeOver(requireTensor(x, path), axis, input, own);
-        const result = withCoordinateKeys(rank, () =>
-          withReplicatedParameters(module, parameters(), axis, () => forward([part, ...rest])),
-        );
-        return redistributeOver(requireTensor(result, path), axis, own, output);
-      });
-    },
+    kind: { sizes: sizesOfNorm },
+    parameters: {},
+    others: 'replicate',
+    inputs: { forward: [{ from: input, to: own }] },
+    output: { from: own, to: output },
+    drawsOwn: true,
   };
+}
+
+/** Returns the sizes of a norm, and null for other modules. */
+function sizesOfNorm({ parameters }: ModuleSpec): ActivationSizes | null {
+  const weight = parameters.get('weight');
+  const [features] = weight?.shape ?? [];
+  if (weight?.shape.length !== 1 || features === undefined) return null;
+  return { input: features, output: features, dtype: weight.dtype };
 }

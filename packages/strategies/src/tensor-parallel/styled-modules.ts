@@ -7,6 +7,7 @@ import {
 } from '@shardwise/core/extend';
 import { matchesModule } from '../plan/matches-module.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
+import { styleShardings } from './style-shardings.ts';
 
 /** Styles by patterns for paths of modules. */
 export type StylePlan = Readonly<Record<string, ParallelStyle>>;
@@ -24,7 +25,7 @@ export function shardingsOf(
 ): ReadonlyMap<string, DimSharding> {
   const found = new Map<string, { sharding: DimSharding; by: string }>();
   for (const { module, style } of styledModules(styles, model)) {
-    for (const [own, sharding] of style.shardings(module, size)) {
+    for (const [own, sharding] of styleShardings(style, module, size)) {
       const name = module.parameters.get(own)?.name ?? own;
       const by = `${style.name}() of '${module.path}'`;
       const before = found.get(name);

@@ -43,7 +43,7 @@ const stylesRules = { styles: option.required(option.object<StylePlan>('styles b
 function checkStyles(styles: Readonly<Record<string, object>>): asserts styles is StylePlan {
   const style: RequiredRule<ParallelStyle> = option.required({
     fits: (value): value is ParallelStyle =>
-      typeof value === 'object' && value !== null && 'install' in value,
+      typeof value === 'object' && value !== null && 'inputs' in value && 'output' in value,
     expected: 'a style, such as colwiseParallel()',
   });
   const rules = Object.fromEntries(Object.keys(styles).map((pattern) => [pattern, style]));

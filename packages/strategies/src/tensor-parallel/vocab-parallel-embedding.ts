@@ -7,15 +7,12 @@ import {
   indicesInRange,
   option,
   type OptionRules,
-  redistributeOver,
   type Tensor,
   unsummedRule,
 } from '@shardwise/core/extend';
-import { activationCollectives } from './activation-collectives.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { evenSharding } from './even-sharding.ts';
-import { requireTensor, wrapMethod } from './wrap-method.ts';
+import { requireTensor } from './wrap-method.ts';
 
 /** Options of `vocabParallelEmbedding`. */
 export interface VocabParallelEmbeddingOptions {
@@ -42,37 +39,33 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
   const { output = 'invariant' } = options;
   return {
     name,
-    shardings(module, size) {
-      const { name: parameter, shape } = requireParameter(module, 'weight', 2, name);
-      return new Map([['weight', evenSharding({ name: parameter, shape, dim: 0, size })]]);
+    kind: {
+      check(module, path) {
+        const { weight, paddingIdx } = requireModule(module, Embedding, path, name);
+        if (paddingIdx === undefined) return;
+        const rule = option.required(option.integer(0, (weight.shape[0] ?? 0) - 1));
+        checkOptions(`${name}() of '${path}'`, { paddingIdx }, { paddingIdx: rule });
+      },
+      sizes(module) {
+        const { shape, dtype } = requireParameter(module, 'weight', 2, name);
+        return { input: 1, output: shape[1] ?? 0, dtype };
+      },
     },
-    collectives(module, tokens) {
-      const { shape, dtype } = requireParameter(module, 'weight', 2, name);
-      return activationCollectives({
-        module: module.path,
-        from: 'partial',
-        to: output,
-        elements: tokens * (shape[1] ?? 0),
-        dtype,
-      });
-    },
-    check(module, path) {
-      const { weight, paddingIdx } = requireModule(module, Embedding, path, name);
-      if (paddingIdx === undefined) return;
-      const rule = option.required(option.integer(0, (weight.shape[0] ?? 0) - 1));
-      checkOptions(`${name}() of '${path}'`, { paddingIdx }, { paddingIdx: rule });
-    },
+    parameters: { weight: { shard: 0 } },
+    inputs: { forward: [] },
+    output: { from: 'partial', to: output },
     install(module, { axis, size, rank }, path) {
       const embedding = requireModule(module, Embedding, path, name);
-      wrapMethod(embedding, 'forward', ([indices]) => {
-        const inRange = indicesInRange(
-          requireTensor(indices, path),
-          size * (embedding.weight.shape[0] ?? 0),
-          'embedding',
-        );
-        const rows = ownRows(asVarying(inRange, axis), embedding, rank);
-        return redistributeOver(rows, axis, 'partial', output);
-      });
+      return {
+        run([indices]) {
+          const inRange = indicesInRange(
+            requireTensor(indices, path),
+            size * (embedding.weight.shape[0] ?? 0),
+            'embedding',
+          );
+          return ownRows(asVarying(inRange, axis), embedding, rank);
+        },
+      };
     },
   };
 }
