@@ -1,18 +1,15 @@
-import { dist } from 'shardwise';
-import { spawnRanks } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
 import { autocastGolden, largestDifference } from './golden/autocast-curve.ts';
-import { results, strategies } from './golden/autocast-rank.ts';
+import { strategies, trainByEach } from './golden/train-in-autocast.ts';
+import { onCpu } from './support/on-cpu.ts';
 
 describe('a GPT on three ranks, with products in bf16', () => {
-  let ranks: readonly z.infer<typeof results>[] = [];
+  let ranks: readonly Readonly<Record<string, readonly number[]>>[] = [];
 
   beforeAll(async () => {
-    const world = dist.transports.createThreadsWorld({ size: 3, arenaBytes: 32 * 1024 * 1024 });
-    const file = new URL('./golden/autocast-rank.ts', import.meta.url);
-    ranks = z.array(results).parse(await spawnRanks(3, file, { world, timeoutMs: 600_000 }));
-  }, 620_000);
+    ranks = await onRanks(3, trainByEach, onCpu);
+  });
 
   it.each(Object.keys(strategies))(
     'has the losses of PyTorch’s autocast under %s, but for the noise of 16 bits',

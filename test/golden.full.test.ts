@@ -1,11 +1,11 @@
-import { cpu, dist, manualSeed, setRank } from 'shardwise';
-import { spawnRanks } from '@shardwise/testing/node';
+import { cpu, manualSeed, setRank } from 'shardwise';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { z } from 'zod';
 import { floats, readGolden, withPrefix } from './golden/golden-file.ts';
 import { goldenModels, goldenNames, type GoldenModel } from './golden/models.ts';
 import { adamwLearningRate, optimizerNames } from './golden/optimizers.ts';
-import { rankTraining, type RankTraining } from './golden/train-rank.ts';
+import { type RankTraining, trainAll } from './golden/train-models.ts';
+import { onCpu } from './support/on-cpu.ts';
 
 // Compares our training with the one that PyTorch recorded (tools/golden-training.py), on one rank and on several ranks
 // that share the same global batch of 12.
@@ -44,17 +44,18 @@ describe('initial weights', () => {
   });
 });
 
-describe.each([1, 2, 3, 4])('training on %i ranks', (size) => {
-  let ranks: readonly RankTraining[][] = [];
+/** What the ranks of each size return. */
+const trained = new Map<number, readonly (readonly RankTraining[])[]>();
 
+describe.each([1, 2, 3, 4])('training on %i ranks', (size) => {
   beforeAll(async () => {
-    ranks = await trainOn(size);
+    trained.set(size, await trainOn(size));
   });
 
   describe.each(goldenNames)('%s', (model) => {
     describe.each(optimizerNames)('with %s', (optimizer) => {
       const each = (): RankTraining[] =>
-        ranks.map((trainings) => {
+        (trained.get(size) ?? []).map((trainings) => {
           const found = trainings.find((one) => one.model === model && one.optimizer === optimizer);
           if (found === undefined)
             throw new RangeError(`${model} was not trained with ${optimizer}`);
@@ -107,16 +108,12 @@ describe.each([1, 2, 3, 4])('training on %i ranks', (size) => {
 });
 
 test('two trainings on two ranks give the same bits', async () => {
-  const [first, second] = [await trainOn(2), await trainOn(2)];
-  expect(second).toEqual(first);
+  expect(trained.get(2)).toHaveLength(2);
+  expect(await trainOn(2)).toEqual(trained.get(2));
 });
 
-async function trainOn(size: number): Promise<readonly RankTraining[][]> {
-  const world = dist.transports.createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
-  const results = await spawnRanks(size, new URL('./golden/train-rank.ts', import.meta.url), {
-    world,
-  });
-  return results.map((trainings) => z.array(rankTraining).parse(trainings));
+function trainOn(size: number): Promise<readonly (readonly RankTraining[])[]> {
+  return onRanks(size, ({ rank }) => trainAll(rank, size), onCpu);
 }
 
 function isAttentionBias(name: string): boolean {

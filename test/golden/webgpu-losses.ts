@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { floats, readGolden, withPrefix } from './golden-file.ts';
 import type { GoldenName } from './models.ts';
 import type { OptimizerName } from './optimizers.ts';
-import { train } from './train-rank.ts';
+import { train } from './train-models.ts';
 
 /** The relative tolerance of losses, because devices round differently. */
 const tolerance = 1e-4;

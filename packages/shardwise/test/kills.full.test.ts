@@ -1,3 +1,3 @@
 import { runsThatAreDisturbed } from './kills.ts';
 
-runsThatAreDisturbed({ onOneHost: 5, onTwoHosts: 3, timeoutMs: 120_000 });
+runsThatAreDisturbed({ onOneHost: 3, onTwoHosts: 2, timeoutMs: 120_000 });

@@ -1,9 +1,9 @@
 import { strategySuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
-import { runRanks } from './contract-ranks.ts';
+import { inThisThread } from './contract-ranks.ts';
 import { casesOfFour, casesOfTwo } from './ranks/contract-cases.ts';
 
-// The quick test has the other cases of two ranks, and the slow test all of four.
+// The quick test has the other cases of two ranks, and the slow test all of four. Their ranks are threads.
 const name = 'every strategy';
-testSuite(strategySuite({ name, cases: casesOfTwo.full, sizes: [2], run: runRanks }));
-testSuite(strategySuite({ name, cases: casesOfFour.some, sizes: [4], run: runRanks }));
+testSuite(strategySuite({ name, cases: casesOfTwo.full, sizes: [2], run: inThisThread }));
+testSuite(strategySuite({ name, cases: casesOfFour.some, sizes: [4], run: inThisThread }));

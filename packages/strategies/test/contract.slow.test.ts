@@ -1,10 +1,10 @@
 import { strategySuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
-import { runRanks } from './contract-ranks.ts';
+import { onThreads } from './contract-ranks.ts';
 import { casesOfFour, strategyCases } from './ranks/contract-cases.ts';
 
 const cases = { ...casesOfFour.also, ...casesOfFour.others };
-testSuite(strategySuite({ name: 'every other strategy', cases, sizes: [4], run: runRanks }));
+testSuite(strategySuite({ name: 'every other strategy', cases, sizes: [4], run: onThreads }));
 testSuite(
-  strategySuite({ name: 'every strategy', cases: strategyCases, sizes: [1], run: runRanks }),
+  strategySuite({ name: 'every strategy', cases: strategyCases, sizes: [1], run: onThreads }),
 );

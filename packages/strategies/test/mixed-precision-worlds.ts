@@ -2,6 +2,7 @@ import { ddp, fsdp, zero } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { someForRow } from '../../../test/support/some-for-row.ts';
 import { taskNames, tasks } from './ranks/models.ts';
 import { train, trainAlone, type Trained, type Variant } from './strategy-table-worlds.ts';
 
@@ -98,8 +99,12 @@ const TOLERANCE = 2e-2;
 
 const alone = new Map<string, Trained>();
 
-/** Adds the tests of worlds of these sizes, which train this many steps. */
-export function testMixedPrecision(sizes: readonly number[], steps: number): void {
+/** Adds the tests of worlds of these sizes, which train this many steps. Each variant trains so many of the tasks. */
+export function testMixedPrecision(
+  sizes: readonly number[],
+  steps: number,
+  tasksOfVariant: number = taskNames.length,
+): void {
   beforeAll(async () => {
     for (const task of taskNames) {
       const [trained] = await onRanks(1, () => trainAlone(task, steps), onCpu);
@@ -108,8 +113,9 @@ export function testMixedPrecision(sizes: readonly number[], steps: number): voi
   });
 
   describe.each(sizes)('on %i ranks', (size) => {
-    describe.each(Object.entries(variants))('%s', (_, variant) => {
-      it.each(taskNames)(
+    const rows = Object.entries(variants).map((each, row) => [...each, row] as const);
+    describe.each(rows)('%s', (_, variant, row) => {
+      it.each(someForRow({ row, rows: rows.length }, taskNames, tasksOfVariant))(
         'trains %s nearly as f32 does, with the same bits on every rank',
         async (task) => {
           const each = await onRanks(

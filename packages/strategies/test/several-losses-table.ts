@@ -25,6 +25,7 @@ import {
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { someForRow } from '../../../test/support/some-for-row.ts';
 
 /** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 const globalBatch = 12;
@@ -386,8 +387,12 @@ function values(seed: number, first: number, count: number, columns: number): Te
   return fromData(data, [count, columns], 'f32');
 }
 
-/** Tests every strategy with every program in worlds of these sizes. */
-export function severalLossesTable(sizes: readonly number[], programs: readonly string[]): void {
+/** Tests every strategy in worlds of these sizes with so many of the programs. */
+export function severalLossesTable(
+  sizes: readonly number[],
+  programs: readonly string[],
+  programsOfVariant: number = programs.length,
+): void {
   const alone = new Map<string, Outcome>();
 
   beforeAll(async () => {
@@ -400,14 +405,15 @@ export function severalLossesTable(sizes: readonly number[], programs: readonly 
   describe.each(sizes)('on %i ranks', (size) => {
     const possible = Object.entries(variants).filter(([, variant]) => isPossible(variant, size));
 
-    describe.each(possible)('%s', (_, options) => {
+    describe.each(possible.map((each, row) => [...each, row] as const))('%s', (_, options, row) => {
       const { hasMaster = false, tolerance = 2e-5, tensorParallelRanks: tp = 1 } = options;
       const axes = [
         { name: 'dp', size: size / tp },
         { name: 'tp', size: tp },
       ].slice(0, tp === 1 ? 1 : 2);
 
-      it.each(programs.filter((program) => isPossibleProgram(options, program)))(
+      const all = programs.filter((program) => isPossibleProgram(options, program));
+      it.each(someForRow({ row, rows: possible.length }, all, programsOfVariant))(
         'trains as one rank does: %s',
         async (program) => {
           const expected = alone.get(program);

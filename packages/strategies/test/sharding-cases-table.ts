@@ -2,6 +2,7 @@ import { fromData, nn, noGrad, optim, type Strategy, type Tensor } from '@shardw
 import { fsdp, parallelize, zero } from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { someForRow } from '../../../test/support/some-for-row.ts';
 
 interface Variant {
   readonly strategy: () => Strategy;
@@ -278,9 +279,12 @@ function batchesOf(rank: number, size: number): Pick<Training, 'batch' | 'wholeB
 
 /**
  * Tests in worlds of these sizes that every strategy that shards states trains like one rank, for models that are hard
- * to cut.
+ * to cut. Each strategy runs so many of the cases.
  */
-export function testShardingCases(sizes: readonly number[]): void {
+export function testShardingCases(
+  sizes: readonly number[],
+  casesOfVariant: number = Object.keys(cases).length,
+): void {
   const alone = new Map<string, Outcome>();
 
   beforeAll(async () => {
@@ -293,25 +297,29 @@ export function testShardingCases(sizes: readonly number[]): void {
   describe.each(sizes)('on %i ranks', (size) => {
     const possible = Object.entries(variants).filter(([, { ranks: only = size }]) => only === size);
 
-    describe.each(possible)('%s', (_, { strategy, replicas = 1 }) => {
+    const rows = possible.map((each, row) => [...each, row] as const);
+    describe.each(rows)('%s', (_, { strategy, replicas = 1 }, row) => {
       const axes = [
         { name: 'replicas', size: replicas },
         { name: 'dp', size: size / replicas },
       ].slice(replicas === 1 ? 1 : 0);
 
-      it.each(Object.keys(cases))('ends as one rank does: %s', async (name) => {
-        const expected = alone.get(name);
-        const names = Object.keys(expected?.parameters ?? {});
-        expect(names).toHaveLength(10);
-        const ranks = await onRanks(size, (place) => runPart(name, strategy(), place), { axes });
-        for (const found of ranks) {
-          expect(Object.keys(found.parameters)).toEqual(names);
-          expectClose(found.numbers, expected?.numbers);
-          for (const each of names) {
-            expectClose(found.parameters[each], expected?.parameters[each]);
+      it.each(someForRow({ row, rows: rows.length }, Object.keys(cases), casesOfVariant))(
+        'ends as one rank does: %s',
+        async (name) => {
+          const expected = alone.get(name);
+          const names = Object.keys(expected?.parameters ?? {});
+          expect(names).toHaveLength(10);
+          const ranks = await onRanks(size, (place) => runPart(name, strategy(), place), { axes });
+          for (const found of ranks) {
+            expect(Object.keys(found.parameters)).toEqual(names);
+            expectClose(found.numbers, expected?.numbers);
+            for (const each of names) {
+              expectClose(found.parameters[each], expected?.parameters[each]);
+            }
           }
-        }
-      });
+        },
+      );
     });
   });
 }

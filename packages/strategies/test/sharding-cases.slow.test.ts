@@ -1,3 +1,3 @@
 import { testShardingCases } from './sharding-cases-table.ts';
 
-testShardingCases([2, 3]);
+testShardingCases([2, 3, 4]);

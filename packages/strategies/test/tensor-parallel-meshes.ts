@@ -4,6 +4,7 @@ import { compose, ddp, fsdp, parallelize, tensorParallel, zero } from '@shardwis
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { someForRow } from '../../../test/support/some-for-row.ts';
 import { batchOf, sequences, type Training, trainings } from './ranks/tensor-parallel-models.ts';
 
 const maxNorm = 0.5;
@@ -100,8 +101,12 @@ const TOLERANCE = 1e-5;
 /** A training, and the strategy that divides its batch, if there is one. */
 type Case = readonly [title: string, training: string, over: (() => Strategy) | null];
 
-/** Tests every training of this many steps on every mesh. */
-export function tensorParallelTable(meshes: readonly MeshSizes[], steps: number): void {
+/** Tests trainings of this many steps on every mesh, so many of them with each strategy that shards the batch. */
+export function tensorParallelTable(
+  meshes: readonly MeshSizes[],
+  steps: number,
+  trainingsOfStrategy: number = Object.keys(trainings).length,
+): void {
   const alone = new Map<string, Trained>();
 
   beforeAll(async () => {
@@ -118,11 +123,15 @@ export function tensorParallelTable(meshes: readonly MeshSizes[], steps: number)
       const size = replicas * dp * tp;
       const axes = (['replicas', 'dp', 'tp'] as const).map((name) => ({ name, size: mesh[name] }));
       const batch = Object.entries(batchStrategies(mesh));
-      const cases = Object.keys(trainings).flatMap((name): readonly Case[] =>
+      const names = Object.keys(trainings);
+      const cases: readonly Case[] =
         batch.length === 0
-          ? [[name, name, null]]
-          : batch.map(([each, over]) => [`${each}: ${name}`, name, over]),
-      );
+          ? names.map((name) => [name, name, null])
+          : batch.flatMap(([each, over], row) =>
+              someForRow({ row, rows: batch.length }, names, trainingsOfStrategy).map(
+                (name): Case => [`${each}: ${name}`, name, over],
+              ),
+            );
 
       it.each(cases)('trains %s as one rank does', async (_, name, over) => {
         const training = trainings[name] ?? expect.fail(name);

@@ -18,6 +18,7 @@ import {
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
+import { someForRow } from '../../../test/support/some-for-row.ts';
 import { failureOf } from './failure-of.ts';
 
 const findUnusedParameters = true;
@@ -219,6 +220,13 @@ async function train(
   return { losses, parameters: await read(model), messages };
 }
 
+const programNames = [
+  'one pass a step',
+  'two passes a step',
+  'a pass inside noSync',
+  'evaluations between',
+] as const satisfies readonly (keyof typeof programs)[];
+
 class Reversed extends nn.Module {
   readonly layers = new nn.ModuleList([
     new nn.Linear(width, width),
@@ -281,15 +289,21 @@ async function trainAlone(name: keyof typeof programs, size: number): Promise<Al
   return { losses, parameters: await read(model) };
 }
 
-/** Trains with every strategy in a world of this size, where each rank uses other parts of the model. */
-export function unusedParametersTable(size: number): void {
+/**
+ * Trains with every strategy in a world of this size, where each rank uses other parts of the model. Each strategy runs so
+ * many of the programs, and others in a world of another size.
+ */
+export function unusedParametersTable(
+  size: number,
+  programsOfVariant: number = programNames.length,
+): void {
   const possible = Object.entries(variants).filter(
     ([, { ranks: needed = size }]) => needed === size,
   );
 
-  describe.each(possible)(
+  describe.each(possible.map((each, row) => [...each, row] as const))(
     `%s on ${size} ranks that use other parameters each`,
-    (_, { strategy, tolerance = 2e-5, second, isOrdered = false }) => {
+    (_, { strategy, tolerance = 2e-5, second, isOrdered = false }, row) => {
       const places = second === 'tp' ? size / 2 : size;
       const names = second === 'tp' ? ['dp', 'tp'] : ['replicas', 'dp'];
       const axes =
@@ -297,12 +311,9 @@ export function unusedParametersTable(size: number): void {
           ? [{ name: 'dp', size }]
           : names.map((name) => ({ name, size: size / 2 }));
 
-      it.each([
-        'one pass a step',
-        'two passes a step',
-        'a pass inside noSync',
-        'evaluations between',
-      ] as const)('trains as one rank does, with the same messages on all: %s', async (program) => {
+      it.each(
+        someForRow({ row: row + size, rows: possible.length }, programNames, programsOfVariant),
+      )('trains as one rank does, with the same messages on all: %s', async (program) => {
         const [alone] = await onRanks(1, () => trainAlone(program, places));
         const each = await onRanks(
           size,

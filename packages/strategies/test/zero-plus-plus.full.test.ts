@@ -75,7 +75,7 @@ const variants = {
 type VariantName = keyof typeof variants;
 const isVariant = (name: string): name is VariantName => Object.hasOwn(variants, name);
 
-const steps = 12;
+const steps = 6;
 
 type Traffic = Record<string, number>;
 interface Trained {

@@ -1,37 +1,25 @@
 import { createHash } from 'node:crypto';
-import { cpu, dist, manualSeed, nn, setRank } from 'shardwise';
-import { z } from 'zod';
+import { dist, manualSeed, nn } from 'shardwise';
 import { partOfBatch, readGolden, withPrefix } from './golden-file.ts';
 import { goldenModels, goldenNames, type GoldenModel, type GoldenName } from './models.ts';
 import { goldenOptimizers, optimizerNames, type OptimizerName } from './optimizers.ts';
 
 /** The results of one training on one rank. */
-export const rankTraining = z.object({
-  model: z.enum(goldenNames),
-  optimizer: z.enum(optimizerNames),
+export interface RankTraining {
+  readonly model: GoldenName;
+  readonly optimizer: OptimizerName;
   /** The losses of this rank's part of each batch. */
-  losses: z.array(z.number()),
+  readonly losses: readonly number[];
   /** The gradients of step 0, by parameter. */
-  gradients: z.record(z.string(), z.instanceof(Float32Array)),
+  readonly gradients: Readonly<Record<string, Float32Array>>;
   /** The parameters after the last step. */
-  parameters: z.record(z.string(), z.instanceof(Float32Array)),
+  readonly parameters: Readonly<Record<string, Float32Array>>;
   /** The SHA-256 of all parameters after each step. */
-  hashes: z.array(z.string()),
-});
-
-export type RankTraining = z.infer<typeof rankTraining>;
-
-interface RankContext {
-  readonly rank: number;
-  readonly size: number;
-  readonly world: dist.transports.ThreadsWorld;
+  readonly hashes: readonly string[];
 }
 
-/** Trains every model with every optimizer on this rank's thread. */
-export async function main({ rank, size, world }: RankContext): Promise<RankTraining[]> {
-  const group = dist.transports.joinThreadsWorld(world, rank);
-  const device = await cpu({ memory: world.memory, ...world.regions[rank] });
-  setRank({ device, mesh: new dist.LineMesh('dp', group) });
+/** Trains every model with every optimizer on this rank. */
+export async function trainAll(rank: number, size: number): Promise<readonly RankTraining[]> {
   const trainings: RankTraining[] = [];
   for (const model of goldenNames) {
     for (const optimizer of optimizerNames)
@@ -56,7 +44,7 @@ export async function train(
   const optimizer = goldenOptimizers[optimizerName](model.parameters());
   const inputs = golden['data.inputs'];
   const targets = golden['data.targets'];
-  const gradients: RankTraining['gradients'] = {};
+  const gradients: Record<string, Float32Array> = {};
   const [steps = 0] = inputs?.shape ?? [];
   const losses: number[] = [];
   const hashes: string[] = [];
@@ -73,7 +61,7 @@ export async function train(
     losses.push(await loss.item());
     hashes.push(hashOf(await model.stateDict()));
   }
-  const parameters: RankTraining['parameters'] = {};
+  const parameters: Record<string, Float32Array> = {};
   for (const [name, parameter] of model.namedParameters())
     parameters[name] = Float32Array.from(await parameter.data(), Number);
   return { model: modelName, optimizer: optimizerName, losses, gradients, parameters, hashes };

@@ -1,7 +1,5 @@
 import { dist } from 'shardwise';
-import type { RankContext } from '@shardwise/testing/ranks';
-import { z } from 'zod';
-import { join } from '../ranks/join.ts';
+import type { RankInThread } from '@shardwise/testing/node';
 import { lossCurve } from './autocast-curve.ts';
 
 const mixedPrecision = { computeDtype: 'bf16' } as const;
@@ -23,13 +21,12 @@ export const strategies: Readonly<Record<string, () => dist.Strategy>> = {
   'tensor parallelism': () => dist.tensorParallel(styles, { axis: 'dp', mixedPrecision }),
 };
 
-export const results = z.record(z.string(), z.array(z.number()));
-
 /** Trains the GPT with each strategy on this rank. Returns the losses. */
-export async function main(context: RankContext): Promise<z.infer<typeof results>> {
-  await join(context);
-  const { rank, size } = context;
-  const found: Record<string, number[]> = {};
+export async function trainByEach({
+  rank,
+  size,
+}: Pick<RankInThread, 'rank' | 'size'>): Promise<Readonly<Record<string, readonly number[]>>> {
+  const found: Record<string, readonly number[]> = {};
   for (const [name, strategy] of Object.entries(strategies)) {
     const part = name === 'tensor parallelism' ? { rank: 0, size: 1 } : { rank, size };
     found[name] = await lossCurve('gpt', 'adamw', 'bf16', { strategy: strategy(), ...part });

@@ -1,0 +1,3 @@
+import { testOptimizerCheckpoints } from './optimizer-checkpoints-table.ts';
+
+testOptimizerCheckpoints();

@@ -1,0 +1,3 @@
+import { testUsesOutsideForward } from './uses-outside-forward-table.ts';
+
+testUsesOutsideForward();
