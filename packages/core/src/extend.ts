@@ -229,7 +229,7 @@ export { sequenceAxesOf } from './nn/experts/sequence-axes.ts';
 export { MaxPool2d } from './nn/pooling/pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
-export { checkpoint } from './nn/checkpoint.ts';
+export { checkpoint, type CheckpointOptions } from './nn/checkpoint.ts';
 
 // Sequences of which each rank has a part.
 export type { AttentionRequest, SequencePart } from './graph/sequence-part.ts';

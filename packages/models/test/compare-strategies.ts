@@ -40,6 +40,11 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   'cp ulysses': () =>
     compose(contextParallel({ method: 'ulysses' }), zero({ stage: 2, axis: 'cp' })),
   'tp × cp': () => compose(tensorParallel(), contextParallel(), ddp({ axis: 'cp' })),
+  'dp × cp': () => compose(contextParallel(), fsdp({ axis: 'dp', replicas: 'cp' })),
+  'dp × cp ulysses': () =>
+    compose(contextParallel({ method: 'ulysses' }), zero({ stage: 2, axis: 'dp', replicas: 'cp' })),
+  'tp × cp ulysses': () =>
+    compose(tensorParallel(), contextParallel({ method: 'ulysses' }), fsdp({ axis: 'cp' })),
   'pp × cp': () => compose(pipeline({ microbatches: 2 }), contextParallel(), ddp({ axis: 'cp' })),
 };
 
@@ -199,8 +204,13 @@ export function compareParts(models: readonly string[]): void {
 
 /** Does the same where other ranks have parts of layers. */
 export function comparePartsOfLayers(models: readonly string[]): void {
-  compareIn([{ axes: [axes.tp, axes.cp], strategies: ['tp × cp'] }], models);
+  compareIn([{ axes: [axes.tp, axes.cp], strategies: ['tp × cp', 'tp × cp ulysses'] }], models);
   compareIn([{ axes: [axes.pp, axes.cp], strategies: ['pp × cp'] }], models, true);
+}
+
+/** Does the same where other ranks have other rows. */
+export function comparePartsOfBatches(models: readonly string[]): void {
+  compareIn([{ axes: [axes.dp, axes.cp], strategies: ['dp × cp', 'dp × cp ulysses'] }], models);
 }
 
 function compareIn(of: typeof worlds, models: readonly string[], isPacked = false): void {

@@ -1,5 +1,5 @@
 import { describe } from 'vitest';
-import { compareParts, comparePartsOfLayers } from './compare-strategies.ts';
+import { compareParts, comparePartsOfBatches, comparePartsOfLayers } from './compare-strategies.ts';
 
 describe('Models train alike on one rank and on ranks that have parts of rows:', () => {
   // Gemma 2 has windows and bounded scores, Gemma 3 windows with other rotary embeddings.
@@ -12,5 +12,9 @@ describe('Models train alike on one rank and on ranks that have parts of rows:',
 });
 
 describe('Models train alike where ranks also have parts of layers:', () => {
-  comparePartsOfLayers(['GPT-2']);
+  comparePartsOfLayers(['GPT-2', 'Llama with tied embeddings, biases and wide heads']);
+});
+
+describe('Models train alike where other ranks have other rows:', () => {
+  comparePartsOfBatches(['GPT-2', 'Mixtral']);
 });

@@ -2,6 +2,8 @@ export {
   contextParallel,
   type ContextParallelOptions,
 } from './context-parallel/context-parallel.ts';
+export type { AttentionSizes } from './plan/attention-sizes.ts';
+export type { SequencesOf } from './context-parallel/cut-inputs.ts';
 export type { ContextLossWeight } from './context-parallel/join-outputs.ts';
 export type { ContextMethod } from './context-parallel/methods.ts';
 export { type SequenceRanks, SequenceCut, type Stretch } from './context-parallel/sequence-cut.ts';

@@ -1,4 +1,5 @@
 import {
+  type CheckpointOptions,
   Embedding,
   Generator,
   MixtureOfExperts,
@@ -15,6 +16,7 @@ import {
   configToJson,
   type PretrainedConfig,
 } from './config-format.ts';
+import { GradientCheckpointing } from './gradient-checkpointing.ts';
 import type { StackedTensor } from './stacked-tensor.ts';
 import { StateModule } from './state-module.ts';
 
@@ -62,6 +64,7 @@ export abstract class PretrainedModel<
    * is none.
    */
   readonly baseModelPrefix: string = '';
+  readonly #checkpointing = new GradientCheckpointing();
 
   /** Completes the config with Hugging Face's defaults. Throws ConfigError for what the class cannot compute. */
   constructor({ architecture, format }: ModelKind<Config>, config: Partial<Config>) {
@@ -92,6 +95,22 @@ export abstract class PretrainedModel<
   /** The number of features of all heads of all layers that attend to the tokens of a row. Default: 0. */
   protected attentionFeatures(): number {
     return 0;
+  }
+
+  /**
+   * Has the backward pass compute the activations inside each layer again, so that only its result is kept
+   * (transformers' gradient_checkpointing_enable). With `pages`, these results are off the device meanwhile. Call it before
+   * `parallelize`. Passes that record no gradients are as before.
+   */
+  gradientCheckpointingEnable(options: CheckpointOptions = {}): this {
+    this.#checkpointing.enable(this, options);
+    return this;
+  }
+
+  /** Keeps all activations again. */
+  gradientCheckpointingDisable(): this {
+    this.#checkpointing.disable();
+    return this;
   }
 
   /** The name here of a tensor of another library's files. Default: the same. */

@@ -77,6 +77,7 @@ export {
 } from '@shardwise/collectives';
 export {
   type Aggregate,
+  type AttentionSizes,
   bf16CompressHook,
   byLayer,
   type Cluster,
@@ -88,6 +89,7 @@ export {
   contextParallel,
   type ContextParallelOptions,
   type SequenceRanks,
+  type SequencesOf,
   dataParallel,
   type DataParallelOptions,
   ddp,

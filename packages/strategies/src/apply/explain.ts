@@ -20,6 +20,7 @@ import {
   type PlanMemoryOptions,
   planMemoryRules,
 } from '../memory/plan-memory.ts';
+import { type AttentionSizes, attentionSizesRules } from '../plan/attention-sizes.ts';
 import { requirePlan } from '../plan/plan-error.ts';
 import { collectedDtypeOf } from '../plan/planned-bytes.ts';
 import { collectivesOf, Step } from '../plan/step.ts';
@@ -29,11 +30,17 @@ import { textTable } from '../plan/text-table.ts';
 export interface ExplainOptions extends PlanMemoryOptions {
   /** How the ranks reach each other, and why: `transport` of the result of `init`. Default: not known. */
   readonly transport?: { readonly kind: string; readonly reason: string };
+  /**
+   * The sizes of attention, for `contextParallel`: what a rank sends and keeps in each layer is then known before the first
+   * pass. Default: not known.
+   */
+  readonly attention?: AttentionSizes;
 }
 
 const explainRules: OptionRules<ExplainOptions> = {
   ...planMemoryRules,
   transport: option.object('what init() calls transport'),
+  attention: option.object('the sizes of attention'),
 };
 
 const phases = ['start', 'forward', 'backward', 'optimizer'] as const;
@@ -100,6 +107,8 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
   checkOptions('explain', options, explainRules);
   requirePlan('explain', plan);
   checkPlan(plan);
+  const { transport, attention, ...memoryOptions } = options;
+  if (attention !== undefined) checkOptions('explain', attention, attentionSizesRules);
   const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
   const parameters = plan.parameters.map((p) => [
     p.name,
@@ -126,7 +135,6 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
           ]),
         ]),
   ];
-  const { transport, ...memoryOptions } = options;
   const way = transport && `transport: ${transport.kind} (${transport.reason})`;
   const memory = planMemory(plan, memoryOptions);
   const draws = plan.sharesDraws === true ? '; its parts share random numbers' : '';
@@ -138,7 +146,7 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     '',
     traffic.join('\n\n') || noTraffic(plan),
     ...plan.steps.flatMap((step) => {
-      const text = step instanceof Step ? step.explain(plan) : '';
+      const text = step instanceof Step ? step.explain(plan, attention) : '';
       return text === '' ? [] : ['', text];
     }),
     ...(way === undefined ? [] : [way]),

@@ -16,6 +16,7 @@ import type { PassHooks, PlanContext } from '../plan/plan-context.ts';
 import { planError } from '../plan/plan-error.ts';
 import { axisUsesOf, mapStepsOver, Step, type StepKind, stepsOf } from '../plan/step.ts';
 import { SameBatch } from '../tensor-parallel/same-batch.ts';
+import { describeCosts } from './describe-costs.ts';
 import { ContextMessages } from './context-messages.ts';
 import { ContextPart } from './context-part.ts';
 import { cutInputs, sequenceLengths, type SequencesOf } from './cut-inputs.ts';
@@ -63,7 +64,7 @@ export const cutSequences: StepKind<CutSequences> = {
     }
     context.hooks.push(new SameBatch(axis), cutPasses(data, context, headAxis));
   },
-  explain({ axis, method, neighbours, order }, plan) {
+  explain({ axis, method, neighbours, order }, plan, attention) {
     const ranks = axisSize(plan.axes, axis);
     const cut = new SequenceCut(2 * ranks, { ranks, neighbours, order });
     const places = Array.from({ length: ranks }, (_, rank) =>
@@ -75,6 +76,9 @@ export const cutSequences: StepKind<CutSequences> = {
     return [
       `sequences are cut over the ${ranks} ranks of '${axis}', which attend to each other by the method '${method}'`,
       ...places.map((own, rank) => `  rank ${rank} has the tokens ${own} of each ${cut.length}`),
+      ...(attention === undefined
+        ? []
+        : describeCosts(method, new SequenceCut(attention.tokens, cut.over), attention)),
     ].join('\n');
   },
 };

@@ -51,7 +51,7 @@ export function gatherHeads(y: Tensor, heads: number, exchange: HeadExchange): T
  * How often each head of keys is repeated so that each rank has the keys of its query heads: the smallest number with
  * which the ranks divide the heads of keys, and these the query heads.
  */
-function repeatsOfKeys(heads: number, groups: number, ranks: number): number {
+export function repeatsOfKeys(heads: number, groups: number, ranks: number): number {
   const most = heads / groups;
   for (let repeats = 1; repeats < most; repeats++) {
     const own = groups * repeats;

@@ -1,3 +1,4 @@
+import type { AttentionSizes } from './attention-sizes.ts';
 import type { CollectivePlan, Plan, PlanStep } from '@shardwise/core/extend';
 import type { PlanContext } from './plan-context.ts';
 import { planError } from './plan-error.ts';
@@ -51,8 +52,11 @@ export interface StepKind<Data extends object> extends StepKey<Data> {
   /** Throws if the step cannot be carried out, before anything changes. */
   check?(data: Data, context: PlanContext): void;
   apply(data: Data, context: PlanContext): void | Promise<void>;
-  /** The text that `explain` prints in addition to layouts and messages of parameters. Default: nothing. */
-  explain?(data: Data, plan: Plan): string;
+  /**
+   * The text that `explain` prints in addition to layouts and messages of parameters, with the sizes of
+   * attention, if they are known. Default: nothing.
+   */
+  explain?(data: Data, plan: Plan, attention?: AttentionSizes): string;
 }
 
 /** A step of a kind. `with` makes edited copies. */
@@ -115,8 +119,8 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 
   /** The text for `explain`; '' if there is none. */
-  explain(plan: Plan): string {
-    return this.#kind.explain?.(this.data, plan) ?? '';
+  explain(plan: Plan, attention?: AttentionSizes): string {
+    return this.#kind.explain?.(this.data, plan, attention) ?? '';
   }
 
   #checkPlace(plan: ModelPlan): void {
