@@ -1,13 +1,12 @@
-import { arange, nn, type Tensor } from 'shardwise';
+import { nn, type Tensor } from 'shardwise';
 
 /** Letters: T tokens, C width, V vocabulary. */
 export interface LongModelOptions {
-  readonly length: number;
   readonly layers: number;
   readonly width: number;
   readonly heads: number;
   readonly vocabulary: number;
-  /** The number of tokens for which a perceptron and a loss are computed at a time. */
+  /** The number of tokens whose inner values a perceptron has at a time, and whose logits would take as much as the loss has. */
   readonly tile: number;
 }
 
@@ -51,12 +50,11 @@ class Block extends nn.Module {
 }
 
 /**
- * A causal language model that never has the inner values of a perceptron, or logits, for more than a tile of tokens. It
- * knows nothing of ranks.
+ * A causal language model that never has the inner values of a perceptron, or logits, of more than a tile of tokens. It has
+ * no table of positions, which would be the largest of its parameters, and knows nothing of ranks.
  */
 export class LongModel extends nn.Module {
   readonly tokens: nn.Embedding;
-  readonly positions: nn.Embedding;
   readonly blocks: nn.ModuleList<Block>;
   readonly norm: nn.LayerNorm;
   readonly head: nn.Linear;
@@ -64,9 +62,8 @@ export class LongModel extends nn.Module {
 
   constructor(options: LongModelOptions) {
     super();
-    const { length, layers, width, vocabulary, tile } = options;
+    const { layers, width, vocabulary, tile } = options;
     this.tokens = new nn.Embedding(vocabulary, width);
-    this.positions = new nn.Embedding(length, width);
     this.blocks = new nn.ModuleList(Array.from({ length: layers }, () => new Block(options)));
     this.norm = new nn.LayerNorm(width);
     this.head = new nn.Linear(width, vocabulary, { bias: false });
@@ -76,17 +73,13 @@ export class LongModel extends nn.Module {
   /** The mean loss of the labels. Shape: ids, labels i32 [1, T] -> []. */
   forward(ids: Tensor, labels: Tensor): Tensor {
     const [, T = 0] = ids.shape;
-    let x = this.tokens.forward(ids).add(this.positions.forward(arange(T)));
+    let x = this.tokens.forward(ids);
     for (const block of this.blocks) x = block.forward(x);
-    const targets = labels.split(this.#tile, 1);
-    const losses = x.split(this.#tile, 1).map((part, index) => {
-      const target = targets[index];
-      if (target === undefined) throw new RangeError('as many labels as tokens');
-      // The backward pass computes the logits again.
-      return nn.functional.linearCrossEntropy(this.norm.forward(part), this.head.weight, target, {
-        reduction: 'sum',
-      });
+    // Logits of all tokens for some classes at a time. So the gradient of the weight is made once, and not by each tile.
+    const { weight } = this.head;
+    const classes = Math.max(1, Math.floor((this.#tile * (weight.shape[0] ?? 0)) / T));
+    return nn.functional.linearCrossEntropy(this.norm.forward(x), weight, labels, {
+      tile: classes,
     });
-    return losses.reduce((sum, loss) => sum.add(loss)).div(T);
   }
 }

@@ -12,10 +12,7 @@ manualSeed(0);
 const model = new LongModel(settings);
 const parallel = await dist.parallelize(
   model,
-  dist.compose(
-    dist.contextParallel({ axis: 'dp', arange: 'places', lossWeight: 'tokens' }),
-    dist.ddp(),
-  ),
+  dist.compose(dist.contextParallel({ axis: 'dp', lossWeight: 'tokens' }), dist.ddp()),
 );
 const optimizer = new optim.AdamW(model.parameters(), { lr: 3e-3 });
 const tokens = Int32Array.from(
