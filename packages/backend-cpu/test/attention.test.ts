@@ -168,6 +168,19 @@ describe.skipIf(!isNative)('attention block by block', () => {
     },
   );
 
+  it.each([false, true])(
+    'is right for more keys than a core keeps of all heads, under autocast: %s',
+    async (half) => {
+      // Blocks of queries that see all keys, one more key each, and other ranges of keys.
+      const long = { ...usual, batch: 1, width: 32, valueWidth: 32, queries: 1100, keys: 1100 };
+      const bound = half ? 2e-2 : 1e-4;
+      for (const causal of [false, true]) {
+        const shapes = { ...long, causal, documents: [900, 200] };
+        expectClose(await attend({}, shapes, half), await attend(dense, shapes, half), bound);
+      }
+    },
+  );
+
   it('never reads what lies far outside of a document', async () => {
     const [length, each] = [1024, 256];
     const causal = { causal: true, keyRanges: rangesOf([each, each, each, each], 1) };
@@ -330,6 +343,22 @@ describe('the keys that blocks of queries are multiplied with', () => {
     };
     expect(costOf(8192) / costOf(4096)).toBeLessThan(2.1);
     expect(costOf(8192)).toBeLessThan(8192 * 256 * 1.5);
+  });
+
+  it('need no ranges where all queries of a block see all of them, or each sees one more than the query before it', () => {
+    const spansOf = (seen: (query: number) => readonly [number, number]) => {
+      const sizes = sizesOf(2048, false, false);
+      const ranges = Array.from({ length: 2048 }, (_, query) => seen(query)).flat();
+      return keySpans(sizes, keyLimits(sizes, Int32Array.from(ranges)));
+    };
+    const kindsOf = (spans: ReturnType<typeof spansOf>) => new Set(spans.map(({ sees }) => sees));
+    expect(kindsOf(spansOf(() => [0, 2048]))).toEqual(new Set(['all']));
+    expect(kindsOf(spansOf((query) => [0, query + 1]))).toEqual(new Set(['oneMoreEach']));
+    expect(kindsOf(spansOf((query) => [query, query + 1]))).toEqual(new Set(['ranges']));
+    expect(kindsOf(spansOf(() => [5, 5]))).toEqual(new Set(['ranges']));
+    // The ring, of which the front and the back of a sequence of 4096 tokens is here: at most one block has both.
+    const received = spansOf((query) => [0, query < 1024 ? 0 : 2048]);
+    expect(received.filter(({ sees, keys }) => sees === 'ranges' && keys > 16)).toHaveLength(1);
   });
 
   it('have few different numbers, so that blocks share plans', () => {

@@ -11,6 +11,11 @@ export interface KeySpan {
   readonly block: RowBlock;
   readonly start: number;
   readonly keys: number;
+  /**
+   * Which of these keys the queries see. `all`: each sees all of them. `oneMoreEach`: each sees the keys that the query
+   * before it sees, and one more, as in causal attention. `ranges`: what their limits say.
+   */
+  readonly sees: 'all' | 'oneMoreEach' | 'ranges';
 }
 
 /** The limits of each query, from its range, of which only the keys that there are count. Null: no ranges are given. */
@@ -30,7 +35,8 @@ export function keyLimits(
 }
 
 /** For each block of queries, the keys from the first one to the last one that any of them sees. */
-export function keySpans(work: BlockSizes, { first, end }: KeyLimits): readonly KeySpan[] {
+export function keySpans(work: BlockSizes, limits: KeyLimits): readonly KeySpan[] {
+  const { first, end } = limits;
   return rowBlocks(work).map((block) => {
     let [from, to] = [work.keys, 0];
     for (let query = block.start; query < block.start + block.rows; query++) {
@@ -40,8 +46,26 @@ export function keySpans(work: BlockSizes, { first, end }: KeyLimits): readonly 
       to = Math.max(to, last);
     }
     const keys = plannedKeys(Math.max(0, to - from), work);
-    return { block, start: Math.min(from, work.keys - keys), keys };
+    const start = Math.min(from, work.keys - keys);
+    return { block, start, keys, sees: seenBy(block, { start, keys }, limits) };
   });
+}
+
+function seenBy(
+  block: RowBlock,
+  { start, keys }: Pick<KeySpan, 'start' | 'keys'>,
+  { first, end }: KeyLimits,
+): KeySpan['sees'] {
+  const endOfFirst = end[block.start] ?? 0;
+  let [seesAll, seesOneMore] = [true, endOfFirst > start];
+  for (let row = 0; row < block.rows; row++) {
+    const [from = 0, to = 0] = [first[block.start + row], end[block.start + row]];
+    if (from > start) return 'ranges';
+    seesAll &&= to >= start + keys;
+    seesOneMore &&= to === endOfFirst + row;
+  }
+  if (seesAll) return 'all';
+  return seesOneMore ? 'oneMoreEach' : 'ranges';
 }
 
 /**

@@ -158,7 +158,7 @@ class Planner {
     const addend = this.#addend();
     const at = { q: this.#value(q.value), k: this.#value(k.value), dy: this.#value(dy.value) };
     const { scale } = work.params;
-    const hasBounds = work.block !== null;
+    const hasBounds = work.block?.hasBounds === true;
     const routine = this.#routine(`slopes ${hasBounds}`, () => slopesLoop(this.#tile, hasBounds));
     const tiles = work.isNarrow ? [scores, owed, weights, slopes] : [scores, owed];
     const sums = {
@@ -301,7 +301,7 @@ class Planner {
   }
 
   #weightsRoutine({ values, logSumExp, block }: AttentionForward): bigint {
-    const spec = { hasLogSums: logSumExp !== null, hasBounds: block !== null };
+    const spec = { hasLogSums: logSumExp !== null, hasBounds: block?.hasBounds === true };
     if (values === null) {
       return this.#routine(`log sums ${spec.hasBounds}`, () => logSumsLoop(spec.hasBounds));
     }
@@ -334,7 +334,9 @@ class Planner {
     const isWhole = block.rows === queries && ofLarger === null;
     const rowsOfHead = ofLarger?.rowsOfHead ?? queries;
     const bounds =
-      ofLarger === null ? [] : [ofLarger.firstKeys, ofLarger.endKeys, ofLarger.keyNumbers];
+      ofLarger?.hasBounds === true
+        ? [ofLarger.firstKeys, ofLarger.endKeys, ofLarger.keyNumbers]
+        : [];
     const calls = Array.from({ length: isWhole ? 1 : heads.count }, (_, at): LoopCall => {
       const first = at * block.rows * block.keys;
       const tileAt = (tile: number): number => this.#moved(tile, this.#bytesOfTile(tile) * first);

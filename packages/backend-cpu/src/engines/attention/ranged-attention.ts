@@ -37,6 +37,16 @@ const values = {
   sums: 14,
 } as const;
 
+/** The bytes of keys, values and their gradients that blocks should find in a core's cache. */
+const KEY_BYTES = 512 * 1024;
+
+/** What blocks with one plan have in common. */
+interface BlockSize extends Pick<KeySpan, 'keys' | 'sees'> {
+  readonly rows: number;
+  /** The groups of heads that are computed together. */
+  readonly groups: number;
+}
+
 /** Gradients of keys or values, which are sums over blocks. */
 interface Sums {
   readonly role: 'dk' | 'dv';
@@ -67,6 +77,8 @@ export class RangedAttention implements CompiledPartition {
   /** For each query of the block that is computed: the first of its keys that it sees, and one more than the last. */
   readonly #bounds: Outside;
   readonly #keyNumbers: Outside;
+  /** What is added to the scores of queries that each see one key more: as many zeros as there are keys, and one more. */
+  readonly #stairs: Outside;
   readonly #blocks = new Map<string, CompiledAttention>();
 
   constructor(
@@ -82,30 +94,36 @@ export class RangedAttention implements CompiledPartition {
     this.#loops = loops;
     this.#bounds = this.#outside(2 * Math.max(...rowBlocks(work).map(({ rows }) => rows)));
     // The elements at the end are there because vectors may be read to their end.
+    this.#stairs = this.#outside(2 * work.keys + 64);
+    this.#stairs.memory.fill(-Infinity, work.keys + 1);
     this.#keyNumbers = this.#outside(work.keys + 64);
     this.#keyNumbers.memory.forEach((_, key, all) => (all[key] = key));
     this.#sums = work.kind === 'backward' ? this.#sumsOf(work) : [];
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
-    const { batch, keyBatch, keyRanges } = this.#work;
+    const { batch, keyBatch, groups, keyRanges } = this.#work;
     const isShared = keyBatch !== batch;
     let start = performance.now();
     this.#clearResults(addressOf);
     let limits = keyLimits(this.#work, this.#rangesOf(0, addressOf));
-    let spans = keySpans(this.#work, limits);
+    let spans = this.#spansOf(limits);
     for (let item = 0; item < batch; item++) {
       if (item > 0 && (keyRanges?.itemStride ?? 0) > 0) {
         limits = keyLimits(this.#work, this.#rangesOf(item, addressOf));
-        spans = keySpans(this.#work, limits);
+        spans = this.#spansOf(limits);
       }
       if (item === 0 || !isShared) for (const { aside } of this.#sums) aside?.memory.fill(0);
-      for (const span of spans) {
-        this.#setBounds(span, limits);
-        await this.#blockOf(span).run(this.#placesOf(item, span, addressOf), false);
-        if (!overlap || performance.now() - start < LONG_MS) continue;
-        await nextTurn();
-        start = performance.now();
+      const together = this.#groupsTogether(spans);
+      for (let group = 0; group < groups; group += together) {
+        for (const span of spans) {
+          this.#setBounds(span, limits);
+          const places = this.#placesOf(item, group, span, addressOf);
+          await this.#blockOf(span, together).run(places, false);
+          if (!overlap || performance.now() - start < LONG_MS) continue;
+          await nextTurn();
+          start = performance.now();
+        }
       }
       if (item === batch - 1 || !isShared) await this.#narrow(isShared ? 0 : item, addressOf);
     }
@@ -117,7 +135,9 @@ export class RangedAttention implements CompiledPartition {
     for (const { aside, result } of this.#sums) {
       if (aside !== null || cleared.has(result.value)) continue;
       cleared.add(result.value);
-      new Uint8Array(this.#memory.buffer, addressOf(result.value), result.byteLength).fill(0);
+      // In shared memory, engines fill element by element, so wide ones are filled sooner.
+      const elements = result.byteLength / Float32Array.BYTES_PER_ELEMENT;
+      new Float32Array(this.#memory.buffer, addressOf(result.value), elements).fill(0);
     }
   }
 
@@ -156,6 +176,26 @@ export class RangedAttention implements CompiledPartition {
     return new Int32Array(this.#memory.buffer, address, 2 * queries);
   }
 
+  /** The spans of keys. The addend of products is either the mask or the stairs, so queries with a mask have ranges. */
+  #spansOf(limits: KeyLimits): readonly KeySpan[] {
+    const spans = keySpans(this.#work, limits);
+    if (this.#work.mask === null) return spans;
+    return spans.map((span) => (span.sees === 'oneMoreEach' ? { ...span, sees: 'ranges' } : span));
+  }
+
+  /**
+   * How many groups of heads a block is computed for. Their keys, values and gradients of these stay in a core's cache from
+   * block to block.
+   */
+  #groupsTogether(spans: readonly KeySpan[]): number {
+    const { kind, groups, width, valueWidth } = this.#work;
+    const keys = Math.max(...spans.map((span) => span.keys));
+    const bytes = (kind === 'backward' ? 2 : 1) * 4 * keys * (width + valueWidth);
+    let together = Math.min(groups, Math.max(1, Math.floor(KEY_BYTES / bytes)));
+    while (groups % together !== 0) together -= 1;
+    return together;
+  }
+
   #setBounds({ block, start }: KeySpan, { first, end }: KeyLimits): void {
     const { memory } = this.#bounds;
     const ends = memory.length / 2;
@@ -165,12 +205,12 @@ export class RangedAttention implements CompiledPartition {
     }
   }
 
-  /** The plan of blocks with these numbers of queries and keys. */
-  #blockOf({ block, keys }: KeySpan): CompiledAttention {
-    const key = `${block.rows} ${keys}`;
+  /** The plan of blocks with these numbers of queries, keys and groups of heads. */
+  #blockOf({ block, keys, sees }: KeySpan, groups: number): CompiledAttention {
+    const key = `${block.rows} ${keys} ${sees} ${groups}`;
     const known = this.#blocks.get(key);
     if (known !== undefined) return known;
-    const work = this.#blockWork(block.rows, keys);
+    const work = this.#blockWork({ rows: block.rows, keys, sees, groups });
     const plan = planAttention(this.#memory, work, this.#resources, this.#loops);
     const made = new CompiledAttention(this.#memory, plan, this.#resources);
     this.#blocks.set(key, made);
@@ -178,21 +218,27 @@ export class RangedAttention implements CompiledPartition {
   }
 
   /** A block of one item as an attention by itself, whose values have the numbers in `values` and begin with the block. */
-  #blockWork(rows: number, keys: number): AttentionWork {
+  #blockWork({ rows, keys, sees, groups }: BlockSize): AttentionWork {
     const work = this.#work;
     const common = {
       ...work,
       batch: 1,
       keyBatch: 1,
+      heads: (groups * work.heads) / work.groups,
+      groups,
       queries: rows,
       keys,
       params: { ...work.params, causal: false, hasKeyRanges: false },
       q: atStart(work.q, values.q),
       k: atStart(work.k, values.k),
-      mask: work.mask && { ...work.mask, value: values.mask },
+      mask:
+        sees === 'oneMoreEach'
+          ? { value: values.mask, itemStride: 0, headStride: 0, queryStride: -1 }
+          : work.mask && { ...work.mask, value: values.mask },
       keyRanges: null,
       block: {
         rowsOfHead: work.queries,
+        hasBounds: sees === 'ranges',
         firstKeys: values.firstKeys,
         endKeys: values.endKeys,
         keyNumbers: values.keyNumbers,
@@ -212,7 +258,7 @@ export class RangedAttention implements CompiledPartition {
       if (found === undefined) return null;
       const own = atStart(found.result, values[role]);
       if (found.aside === null) return own;
-      return { ...own, isNarrow: false, ...wholeHeads(work.groups, work.keys, found.width) };
+      return { ...own, isNarrow: false, ...wholeHeads(groups, work.keys, found.width) };
     };
     return {
       ...common,
@@ -227,42 +273,58 @@ export class RangedAttention implements CompiledPartition {
     };
   }
 
-  /** Where the values of a block begin. */
-  #placesOf(item: number, { block, start }: KeySpan, addressOf: AddressOf): AddressOf {
+  /** Where the values of a block begin, for heads from a group on. */
+  #placesOf(
+    item: number,
+    group: number,
+    { block, start, sees }: KeySpan,
+    addressOf: AddressOf,
+  ): AddressOf {
     const work = this.#work;
     const keyItem = work.keyBatch === 1 ? 0 : item;
-    const heads = (from: HeadsInMemory, ofItem: number, row: number): number =>
-      addressOf(from.value) + bytesOfPacking(from.packing) * elementsBefore(from, ofItem, 1, row);
-    const result = (to: AttentionResult, ofItem: number, row: number): number =>
-      addressOf(to.value) + (to.isNarrow ? 2 : 4) * elementsBefore(to, ofItem, 1, row);
+    const head = item * work.heads + (group * work.heads) / work.groups;
+    const keyHead = keyItem * work.groups + group;
+    const heads = (from: HeadsInMemory, first: number, ofItem: number, row: number): number =>
+      addressOf(from.value) +
+      bytesOfPacking(from.packing) * elementsBefore(from, first, ofItem, row);
+    const result = (to: AttentionResult, first: number, ofItem: number, row: number): number =>
+      addressOf(to.value) + (to.isNarrow ? 2 : 4) * elementsBefore(to, first, ofItem, row);
+    const ofQueries = (from: HeadsInMemory): number => heads(from, head, work.heads, block.start);
+    const ofKeys = (from: HeadsInMemory): number => heads(from, keyHead, work.groups, start);
     const ofRows = (value: number): number =>
-      addressOf(value) + 4 * (item * work.heads * work.queries + block.start);
+      addressOf(value) + 4 * (head * work.queries + block.start);
     const places: number[] = [];
-    places[values.q] = heads(work.q, item, block.start);
-    places[values.k] = heads(work.k, keyItem, start);
+    places[values.q] = ofQueries(work.q);
+    places[values.k] = ofKeys(work.k);
     places[values.firstKeys] = this.#bounds.address;
     places[values.endKeys] = this.#bounds.address + this.#bounds.memory.byteLength / 2;
     places[values.keyNumbers] = this.#keyNumbers.address;
-    if (work.mask !== null) {
-      const { value, itemStride, queryStride } = work.mask;
-      const elements = item * itemStride + block.start * queryStride + start;
-      places[values.mask] = addressOf(value) + 4 * elements;
+    if (sees === 'oneMoreEach') {
+      // Row t reads one element before row t - 1 does. The zeros end behind the last key that a row sees.
+      const seenByFirst = this.#bounds.memory[this.#bounds.memory.length / 2] ?? 0;
+      places[values.mask] = this.#stairs.address + 4 * (work.keys + 1 - seenByFirst);
+    } else if (work.mask !== null) {
+      const { value, itemStride, headStride, queryStride } = work.mask;
+      const ofHead = item * itemStride + (head - item * work.heads) * headStride;
+      places[values.mask] = addressOf(value) + 4 * (ofHead + block.start * queryStride + start);
     }
     if (work.logSumExp !== null) places[values.logSumExp] = ofRows(work.logSumExp);
     if (work.kind === 'forward') {
       if (work.values !== null) {
-        places[values.v] = heads(work.values.v, keyItem, start);
-        places[values.y] = result(work.values.y, item, block.start);
+        places[values.v] = ofKeys(work.values.v);
+        places[values.y] = result(work.values.y, head, work.heads, block.start);
       }
     } else {
-      places[values.v] = heads(work.v, keyItem, start);
-      places[values.dy] = heads(work.dy, item, block.start);
+      places[values.v] = ofKeys(work.v);
+      places[values.dy] = ofQueries(work.dy);
       places[values.delta] = ofRows(work.delta);
-      if (work.dq !== null) places[values.dq] = result(work.dq, item, block.start);
+      if (work.dq !== null) places[values.dq] = result(work.dq, head, work.heads, block.start);
     }
     for (const { role, result: sum, width, aside } of this.#sums) {
       places[values[role]] =
-        aside === null ? result(sum, keyItem, start) : aside.address + 4 * start * width;
+        aside === null
+          ? result(sum, keyHead, work.groups, start)
+          : aside.address + 4 * (group * work.keys + start) * width;
     }
     return (value) => places[value] ?? 0;
   }

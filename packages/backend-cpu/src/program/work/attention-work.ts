@@ -41,6 +41,8 @@ export interface KeyRangesInMemory {
 interface BlockOfAttention {
   /** The number of queries of each head of the larger attention, in values that have a number for each query. */
   readonly rowsOfHead: number;
+  /** Whether queries see other keys of the block than others. If not, nothing below is read. */
+  readonly hasBounds: boolean;
   /** Values in f32, with the first key of the block that each query sees, and one more than the last. */
   readonly firstKeys: number;
   readonly endKeys: number;
