@@ -10,7 +10,7 @@ import { randomModel, randomTokens, trainingLogProbabilities } from './models.ts
 function arrivingRequests(
   count: number,
   vocabulary: number,
-): readonly (GenerationRequest & { readonly prompt: readonly number[] })[] {
+): readonly (Omit<GenerationRequest, 'prompt'> & { readonly prompt: readonly number[] })[] {
   const generator = new Generator(9);
   const below = (most: number): number => Math.floor((generator.uniform(1, 0, 1)[0] ?? 0) * most);
   const prefixes = [0, 19, 40].map((length, index) => randomTokens(index + 1, length, vocabulary));

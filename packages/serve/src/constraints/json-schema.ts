@@ -19,8 +19,19 @@ const MAX_PARTS = 5000;
 
 /** What says nothing of the text. */
 const annotations = [
-  ...['$schema', '$id', '$comment', '$defs', 'definitions', 'title', 'description'],
-  ...['default', 'examples', 'format', 'deprecated', 'readOnly', 'writeOnly'],
+  '$schema',
+  '$id',
+  '$comment',
+  '$defs',
+  'definitions',
+  'title',
+  'description',
+  'default',
+  'examples',
+  'format',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
 ];
 
 type Schema = Readonly<Record<string, unknown>>;

@@ -17,7 +17,7 @@ export type Pattern =
       readonly most: number;
     };
 
-export const LAST_CODE_POINT = 0x10ffff;
+const LAST_CODE_POINT = 0x10ffff;
 
 export function character(...ranges: readonly (readonly [first: string, last: string])[]): Pattern {
   return {
