@@ -19,7 +19,7 @@ export interface SamplingFields {
 }
 
 /** The form that an output must have. The names are those of vLLM. */
-export type StructuredOutputs =
+type StructuredOutputs =
   | { readonly json: unknown }
   | { readonly regex: string }
   | { readonly choice: string[] };
