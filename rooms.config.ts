@@ -206,11 +206,12 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
   },
   serve: {
     blocks: [],
+    constraints: [],
     sampling: [],
     scheduling: ['blocks'],
     cache: ['blocks', 'scheduling'],
-    engine: ['sampling', 'scheduling', 'cache'],
-    http: ['sampling', 'engine'],
+    engine: ['constraints', 'sampling', 'scheduling', 'cache'],
+    http: ['constraints', 'sampling', 'engine'],
   },
   planner: {
     model: [],

@@ -46,7 +46,7 @@ export const serve: Bench = {
       vocabulary: sizeOf('vocabulary'),
     };
     const threads = countOf(values, 'threads', availableParallelism());
-    setRank({ device: await cpu({ threads }) });
+    setRank({ device: await cpu({ threads, batchInvariant: true }) });
     manualSeed(0);
     const model = new GPT2LMHeadModel({
       vocabSize: sizes.vocabulary,

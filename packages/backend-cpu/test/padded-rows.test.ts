@@ -2,7 +2,7 @@ import type { Backend } from '@shardwise/core/spec';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { cpu } from '../src/cpu.ts';
 import { wasm } from '../src/wasm.ts';
-import { download, f32, matmul, programOf, upload } from './support.ts';
+import { download, f32, programOf, upload } from './support.ts';
 
 /*
  * Generation attends to keys that lie in blocks, and to the same keys as the training of the same text does. Both give
@@ -40,7 +40,9 @@ async function product(
   const type = f32(rows.length, columns);
   const program = programOf({
     inputs: [f32(rows.length, depth), transposeB ? f32(columns, depth) : f32(depth, columns)],
-    instructions: [{ ...matmul(0, 1, type), params: { transposeA: false, transposeB } }],
+    instructions: [
+      { op: 'matmul', params: { transposeA: false, transposeB }, inputs: [0, 1], ...type },
+    ],
     outputs: [2],
   });
   const executable = await backend.compile(program);

@@ -1,3 +1,5 @@
+export { OutputConstraints } from './constraints/output-constraints.ts';
+export type { ConstrainedText, TokenConstraint } from './constraints/token-constraint.ts';
 export { complete, type Completion } from './engine/complete.ts';
 export { Engine, type EngineStatistics } from './engine/engine.ts';
 export type { EngineOptions } from './engine/engine-options.ts';

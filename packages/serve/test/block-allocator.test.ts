@@ -144,3 +144,12 @@ test('A block that is released twice, or asked for when there is none, is an err
   allocator.release(block);
   expect(() => allocator.release(block)).toThrow('nobody uses it');
 });
+
+test('The number of blocks costs nothing before they are used.', () => {
+  // A list of so many blocks would take gigabytes.
+  const allocator = new BlockAllocator(2 ** 29);
+  const blocks = [allocator.allocate(), allocator.allocate()];
+  expect([...blocks, allocator.available, allocator.used]).toEqual([0, 1, 2 ** 29 - 2, 2]);
+  for (const block of blocks) allocator.release(block);
+  expect(allocator.allocate()).toBe(1);
+});

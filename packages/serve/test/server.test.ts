@@ -355,3 +355,26 @@ test('A server that closes answers what has begun, and refuses the rest.', async
   await expect(ask()).rejects.toThrow();
   await own.dispose();
 });
+
+test('Embeddings beyond the limit get 429, and the others are answered.', async () => {
+  const pending = Promise.withResolvers<void>();
+  const slow: typeof embed = async (inputs) => {
+    await pending.promise;
+    return embed(inputs);
+  };
+  const app = openAIApp({ models: [{ id: 'vectors', engine: null, embed: slow }], maxWaiting: 2 });
+  const ask = async (): Promise<Response> =>
+    app.fetch(
+      new Request('http://localhost/v1/embeddings', {
+        method: 'POST',
+        body: JSON.stringify({ model: 'vectors', input: 'a' }),
+      }),
+    );
+  const all = [ask(), ask(), ask()];
+  const refused = await Promise.race(all);
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']);
+  pending.resolve();
+  const statuses = (await Promise.all(all)).map(({ status }) => status);
+  expect(statuses.toSorted((a, b) => a - b)).toEqual([200, 200, 429]);
+  expect((await ask()).status).toBe(200);
+});

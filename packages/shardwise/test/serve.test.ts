@@ -158,6 +158,7 @@ describe('a server of a folder', () => {
       apiKeys: [],
       withoutApiKey: false,
       device: undefined,
+      threads: undefined,
       dtype: 'f32',
       cacheTokens: 512,
       blockSize: 16,
@@ -169,6 +170,12 @@ describe('a server of a folder', () => {
     });
     return `${serving.server.url}/v1`;
   }
+
+  it('refuses threads of a device that has none', async () => {
+    await expect(serve('language', { threads: 2, device: 'wasm' })).rejects.toThrow(
+      'the device wasm, which has no threads',
+    );
+  });
 
   it('makes the texts of generate(), also of chats', async () => {
     const url = await serve('language');

@@ -1,4 +1,5 @@
 import { linkAttention } from './attention/link-attention.ts';
+import { PagedPlans } from './attention/paged-attention.ts';
 import { attentionPlanning } from '../plan/attention/plan-attention-instructions.ts';
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
@@ -33,6 +34,7 @@ export function createProducts(
     if (batchInvariant) warnOfBits(machine.reason);
     return withoutOwn(arena, machine.reason);
   }
+  const pagedPlans = new PagedPlans();
   let made: ProductResources | undefined;
   const resources = (): ProductResources =>
     (made ??= {
@@ -50,7 +52,7 @@ export function createProducts(
     linkGrouped: (memory, product) => new CompiledGroupedProduct(memory, product, resources()),
     attention: {
       planning: attentionPlanning,
-      link: (memory, work, loops) => linkAttention(memory, work, resources(), loops),
+      link: (memory, work, loops) => linkAttention(memory, work, resources(), loops, pagedPlans),
     },
   };
 }

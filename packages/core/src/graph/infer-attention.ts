@@ -34,7 +34,8 @@ export function pagedAttentionShape(
 ): ValueType {
   const [q, k, v] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
   const [table, ranges] = [at(inputs, 3), at(inputs, 4)];
-  for (const each of [q, k, v]) requireDType('pagedAttention', each, ['f32']);
+  requireSameDType('pagedAttention', [q, k, v]);
+  requireDType('pagedAttention', q, ['f32', 'f64']);
   for (const each of [table, ranges]) requireDType('pagedAttention', each, ['i32']);
   const [batch = 0, heads = 0, queries = 0, width = 0] = q.shape;
   const [blocks = 0, blockSize = 0, groups = 0] = k.shape;

@@ -279,7 +279,7 @@ export interface CompositeParams {
   /**
    * Attention whose keys and values lie in blocks (PagedAttention, Kwon et al. 2023). Row b of the table has the numbers
    * of the blocks of item b, in the order of its keys. Ranges say which of these keys each query sees, as for attention.
-   * Nothing but f32 is taken. Letters: N blocks of P keys, M blocks of an item.
+   * q, k and v are f32 or f64. Letters: N blocks of P keys, M blocks of an item.
    * Shape: q [B, H, T, D], k [N, P, G, D], v [N, P, G, E], table i32 [B, M], ranges i32 [B, T, 2] -> [B, H, T, E].
    */
   pagedAttention: PagedAttentionParams;

@@ -27,9 +27,11 @@ export type ContentParent = number | { readonly salt: string };
 export class BlockAllocator {
   readonly blockCount: number;
   readonly #uses: Int32Array;
-  readonly #contents: (BlockContent | null)[];
-  /** Blocks without a user and without a content. The last one is taken first. */
-  readonly #free: number[];
+  readonly #contents = new Map<number, BlockContent>();
+  /** Blocks without a user and without a content that were used before. The last one is taken first. */
+  readonly #free: number[] = [];
+  /** Blocks from this one on have never been used. They are free, too, and not listed, as a large cache has many. */
+  #unused = 0;
   /** Blocks without a user that have a content. The least recently used one comes first. */
   readonly #kept = new Set<number>();
   readonly #blockOf = new Map<string, number>();
@@ -38,13 +40,11 @@ export class BlockAllocator {
   constructor(blockCount: number) {
     this.blockCount = blockCount;
     this.#uses = new Int32Array(blockCount);
-    this.#contents = Array.from({ length: blockCount }, () => null);
-    this.#free = Array.from({ length: blockCount }, (_, index) => blockCount - 1 - index);
   }
 
   /** The number of blocks that can be allocated: free ones and kept ones. */
   get available(): number {
-    return this.#free.length + this.#kept.size;
+    return this.#free.length + this.blockCount - this.#unused + this.#kept.size;
   }
 
   /** The number of blocks that sequences use. */
@@ -64,7 +64,7 @@ export class BlockAllocator {
 
   /** Takes a block for one user. Throws TensorStateError if none is available, which callers check first. */
   allocate(): number {
-    const block = this.#free.pop() ?? this.#evict();
+    const block = this.#free.pop() ?? this.#takeUnused() ?? this.#evict();
     if (block === undefined) throw noBlock(this.blockCount);
     this.#uses[block] = 1;
     return block;
@@ -82,8 +82,8 @@ export class BlockAllocator {
     if (uses < 0) throw notUsed(block);
     this.#uses[block] = uses;
     if (uses > 0) return;
-    if (this.#contents[block] === null) this.#free.push(block);
-    else this.#kept.add(block);
+    if (this.#contents.has(block)) this.#kept.add(block);
+    else this.#free.push(block);
   }
 
   /** The block that has these tokens behind a parent's, if one has them. */
@@ -92,8 +92,8 @@ export class BlockAllocator {
     tokens: readonly number[],
   ): (BlockContent & { readonly block: number }) | null {
     const block = this.#blockOf.get(keyOf(parent, tokens));
-    const content = block === undefined ? null : (this.#contents[block] ?? null);
-    return block === undefined || content === null ? null : { ...content, block };
+    const content = block === undefined ? undefined : this.#contents.get(block);
+    return block === undefined || content === undefined ? null : { ...content, block };
   }
 
   /**
@@ -105,7 +105,7 @@ export class BlockAllocator {
     if (known !== null) return known.number;
     const key = keyOf(parent, tokens);
     const number = this.#nextContent++;
-    this.#contents[block] = { number, key };
+    this.#contents.set(block, { number, key });
     this.#blockOf.set(key, block);
     return number;
   }
@@ -113,8 +113,8 @@ export class BlockAllocator {
   /** Forgets all contents, as when the weights that made them have changed. Users keep their blocks. */
   forget(): void {
     this.#blockOf.clear();
-    this.#contents.fill(null);
-    this.#free.push(...this.#kept);
+    this.#contents.clear();
+    for (const block of this.#kept) this.#free.push(block);
     this.#kept.clear();
   }
 
@@ -128,29 +128,37 @@ export class BlockAllocator {
     const free = new Set(this.#free);
     const faults: string[] = [];
     if (free.size !== this.#free.length) faults.push('a block is free twice');
+    if (this.#free.some((block) => block >= this.#unused)) faults.push('an unused block is listed');
     for (let block = 0; block < this.blockCount; block++) {
       const uses = this.usesOf(block);
       if (uses !== expected[block]) {
         faults.push(`block ${block} counts ${uses} uses and has ${expected[block]}`);
       }
-      const places = [uses > 0, free.has(block), this.#kept.has(block)].filter(Boolean).length;
+      const isFree = free.has(block) || block >= this.#unused;
+      const places = [uses > 0, isFree, this.#kept.has(block)].filter(Boolean).length;
       if (places !== 1) faults.push(`block ${block} is in ${places} of: used, free, kept`);
-      const content = this.#contents[block] ?? null;
-      if (this.#kept.has(block) && content === null) faults.push(`kept block ${block} is empty`);
-      if (content !== null && this.#blockOf.get(content.key) !== block) {
+      const content = this.#contents.get(block);
+      if (this.#kept.has(block) && content === undefined) {
+        faults.push(`kept block ${block} is empty`);
+      }
+      if (content !== undefined && this.#blockOf.get(content.key) !== block) {
         faults.push(`the content of block ${block} is not found`);
       }
     }
     return faults;
   }
 
+  #takeUnused(): number | undefined {
+    return this.#unused < this.blockCount ? this.#unused++ : undefined;
+  }
+
   #evict(): number | undefined {
     const [block] = this.#kept;
     if (block === undefined) return undefined;
     this.#kept.delete(block);
-    const content = this.#contents[block];
-    if (content) this.#blockOf.delete(content.key);
-    this.#contents[block] = null;
+    const content = this.#contents.get(block);
+    if (content !== undefined) this.#blockOf.delete(content.key);
+    this.#contents.delete(block);
     return block;
   }
 }

@@ -1,4 +1,5 @@
 import type { Tokenizer } from '@shardwise/data';
+import type { ConstrainedText } from '../constraints/token-constraint.ts';
 import { mostLikelyTokens } from '../sampling/log-probabilities.ts';
 import { StopTexts } from '../sampling/stop-texts.ts';
 import { TokenSampler } from '../sampling/token-sampler.ts';
@@ -12,6 +13,7 @@ export class Continuation {
   readonly #texts: ReturnType<Tokenizer['decodeStream']> | null;
   readonly #stops: StopTexts;
   readonly #endTokens: ReadonlySet<number>;
+  readonly #constrained: ConstrainedText | null;
   #count = 0;
 
   constructor(
@@ -28,10 +30,12 @@ export class Continuation {
     this.#texts = tokenizer?.decodeStream({ skipSpecialTokens: true }) ?? null;
     this.#stops = new StopTexts(stop);
     this.#endTokens = new Set(ignoreEos ? [] : stopTokenIds);
+    this.#constrained = request.constraint?.begin() ?? null;
   }
 
   /**
-   * Chooses the next token. Changes the scores. `tokens` are those until now.
+   * Chooses the next token. Changes the scores. `tokens` are those until now. Throws DataError if the request's
+   * constraint lets no token come.
    * Shape: scores, logProbabilities [V], the latter null if they were not asked for.
    */
   next(
@@ -39,13 +43,16 @@ export class Continuation {
     logProbabilities: Float32Array | null,
     tokens: readonly number[],
   ): GeneratedToken & { readonly token: number } {
+    this.#constrained?.mask(scores, this.#endTokens);
     const token = this.#sampler.choose(scores, tokens);
     this.#count++;
     const isEnd = this.#endTokens.has(token);
     const added = isEnd ? '' : (this.#texts?.push(token) ?? '');
+    if (!isEnd) this.#constrained?.accept(token);
+    const isComplete = this.#constrained?.isComplete === true;
     const { text, ended } = this.#stops.push(added);
     const isFull = this.#count >= this.#request.maxNewTokens;
-    const finishReason = isEnd || ended ? 'stop' : isFull ? 'length' : null;
+    const finishReason = isEnd || ended || isComplete ? 'stop' : isFull ? 'length' : null;
     const whole = finishReason === null || ended ? text : text + this.#rest();
     return {
       sample: this.#sample,

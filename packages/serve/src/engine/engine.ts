@@ -8,6 +8,7 @@ import type { Tokenizer } from '@shardwise/data';
 import { evaluating, type GeneratingModel, modelFacts, type ModelFacts } from '@shardwise/models';
 import { PagedCache } from '../cache/paged-cache.ts';
 import { layOut } from '../cache/step-layout.ts';
+import { OutputConstraints } from '../constraints/output-constraints.ts';
 import { Scheduler, type StepPlan } from '../scheduling/scheduler.ts';
 import type { Sequence } from '../scheduling/sequence.ts';
 import { Continuation } from './continuation.ts';
@@ -80,6 +81,7 @@ export class Engine {
     prefixTokens: 0,
     preemptions: 0,
   };
+  #constraints: OutputConstraints | undefined;
   #weights: number;
   #loop: Promise<void> | null = null;
   #isDisposed = false;
@@ -116,6 +118,12 @@ export class Engine {
 
   get tokenizer(): Tokenizer | null {
     return this.#tokenizer;
+  }
+
+  /** Makes constraints of requests. Throws ConfigError if the engine has no tokenizer. */
+  get constraints(): OutputConstraints {
+    if (this.#tokenizer === null) throw withoutTokenizer();
+    return (this.#constraints ??= new OutputConstraints(this.#tokenizer, this.#facts.vocabSize));
   }
 
   get facts(): ModelFacts {
@@ -265,8 +273,14 @@ export class Engine {
       const forks: Sequence[] = [];
       while (sequence.samples > 1) forks.push(this.#scheduler.fork(sequence));
       for (const fork of forks) this.#begin(open, fork);
-      for (const each of [sequence, ...forks]) {
-        this.#add(open, each, scores.scores.slice(), scores.logProbabilities);
+      try {
+        for (const each of [sequence, ...forks]) {
+          this.#add(open, each, scores.scores.slice(), scores.logProbabilities);
+        }
+      } catch (error) {
+        // The others go on.
+        open.queue.fail(error);
+        this.#drop(open);
       }
     }
   }
@@ -329,6 +343,14 @@ function dividedModel({ module, sharedAxes }: ModelFacts): ConfigError {
     },
     { axes: sharedAxes },
   );
+}
+
+function withoutTokenizer(): ConfigError {
+  return new ConfigError({
+    asked: 'an output of a certain form',
+    found: 'an engine without a tokenizer',
+    todo: 'Give a tokenizer, which knows the texts of tokens',
+  });
 }
 
 function disposed(): TensorStateError {

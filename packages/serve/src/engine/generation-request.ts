@@ -12,6 +12,7 @@ import {
   type SamplingOptions,
   samplingRules,
 } from '../sampling/sampling-options.ts';
+import type { TokenConstraint } from '../constraints/token-constraint.ts';
 import type { TokenProbability } from '../sampling/log-probabilities.ts';
 
 /** What an engine is asked for. */
@@ -28,6 +29,11 @@ export interface GenerationRequest extends SamplingOptions {
   readonly stopTokenIds?: readonly number[];
   /** Whether such tokens end nothing. Default: false. */
   readonly ignoreEos?: boolean;
+  /**
+   * Which tokens may come, such as those of a JSON schema: `engine.constraints.jsonSchema(schema)`. An end token may come
+   * where the text may end. Default: all.
+   */
+  readonly constraint?: TokenConstraint;
   /** Whether each token comes with its log-probability, and with those of this many likely tokens. Default: neither. */
   readonly logProbabilities?: number;
   /** Higher ones come first, with the policy `byPriority`. Default: 0. */
@@ -48,6 +54,7 @@ const requestRules: OptionRules<GenerationRequest> = {
   stop: option.listOf(option.nonEmptyText),
   stopTokenIds: option.listOf(option.count),
   ignoreEos: option.flag,
+  constraint: option.checkedLater(),
   logProbabilities: option.count,
   priority: option.number,
   tenant: option.text,

@@ -22,6 +22,8 @@ export interface ServerLimits {
 export interface AppContext {
   readonly models: readonly ServedModel[];
   readonly limits: ServerLimits;
+  /** How many requests for embeddings are being answered, or wait. */
+  readonly openEmbeddings: { count: number };
 }
 
 /** A request whose body has been read, and what its handler needs besides. */
@@ -52,8 +54,13 @@ export function engineOf(context: AppContext, id: string): Engine {
   if (engine === null) {
     throw new ApiError(400, `The model '${id}' makes embeddings, and no text.`, { param: 'model' });
   }
-  const { waiting } = engine.statistics;
-  if (waiting < context.limits.maxWaiting) return engine;
+  requireRoom(engine.statistics.waiting, context.limits);
+  return engine;
+}
+
+/** Throws ApiError 429 if as many requests wait as may. */
+export function requireRoom(waiting: number, { maxWaiting }: ServerLimits): void {
+  if (waiting < maxWaiting) return;
   throw new ApiError(429, `${waiting} requests wait already. Try again later.`, {
     type: 'rate_limit_error',
     code: 'queue_full',

@@ -14,6 +14,7 @@ import {
   requestOf,
   seconds,
 } from './app-context.ts';
+import { constraintOf } from './constraint-of.ts';
 import { eventOf, eventStream } from './event-stream.ts';
 import type { ChatBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
@@ -30,10 +31,12 @@ export async function chatCompletions(
     ...given('variables', body.chat_template_kwargs),
   });
   const maxNewTokens = body.max_completion_tokens ?? body.max_tokens;
+  const constraint = constraintOf(engine, body);
   const request: GenerationRequest = {
     ...requestOf(body, call, context),
     prompt,
     ...given('maxNewTokens', maxNewTokens),
+    ...given('constraint', constraint),
     ...(body.logprobs === true ? { logProbabilities: body.top_logprobs ?? 0 } : {}),
   };
   const id = `chatcmpl-${randomUUID()}`;

@@ -11,6 +11,7 @@ import {
   requestOf,
   seconds,
 } from './app-context.ts';
+import { constraintOf } from './constraint-of.ts';
 import { eventOf, eventStream } from './event-stream.ts';
 import { joinStreams } from './join-streams.ts';
 import type { CompletionBody } from './request-bodies.ts';
@@ -23,10 +24,12 @@ export async function completions(
 ): Promise<Response> {
   const { body } = call;
   const engine = engineOf(context, body.model);
+  const constraint = constraintOf(engine, body);
   const requests = promptsOf(body).map((prompt): GenerationRequest => ({
     ...requestOf(body, call, context),
     prompt,
     maxNewTokens: body.max_tokens ?? 16,
+    ...given('constraint', constraint),
     ...given('logProbabilities', body.logprobs),
   }));
   const head = {

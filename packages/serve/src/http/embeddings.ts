@@ -1,5 +1,5 @@
 import { ApiError } from './api-error.ts';
-import { type AppContext, type Call, servedModel } from './app-context.ts';
+import { type AppContext, type Call, requireRoom, servedModel } from './app-context.ts';
 import type { EmbeddingBody } from './request-bodies.ts';
 
 /** POST /v1/embeddings. */
@@ -13,7 +13,11 @@ export async function embeddings(
       param: 'model',
     });
   }
-  const { vectors, tokens } = await embed(inputsOf(body));
+  requireRoom(context.openEmbeddings.count, context.limits);
+  context.openEmbeddings.count++;
+  const { vectors, tokens } = await embed(inputsOf(body)).finally(
+    () => context.openEmbeddings.count--,
+  );
   const encode =
     body.encoding_format === 'base64' ? base64Of : (vector: Float32Array) => [...vector];
   const data = vectors.map((vector, index) => ({

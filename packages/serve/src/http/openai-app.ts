@@ -61,7 +61,11 @@ export interface OpenAIApp {
 export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
   checkOptions('openAIApp', options, appRules);
   const { models, apiKeys = [], onError = (error) => console.error(error), ...limits } = options;
-  const context: AppContext = { models, limits: { ...defaults, ...limits } };
+  const context: AppContext = {
+    models,
+    limits: { ...defaults, ...limits },
+    openEmbeddings: { count: 0 },
+  };
   const keys = new ApiKeys(apiKeys);
   const counts = new Map<number, number>();
   let isClosing = false;

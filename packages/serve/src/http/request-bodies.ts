@@ -18,6 +18,21 @@ export interface SamplingFields {
   readonly n?: Maybe<number>;
 }
 
+/** The form that an output must have. The names are those of vLLM. */
+type StructuredOutputs =
+  | { readonly json: unknown }
+  | { readonly regex: string }
+  | { readonly choice: string[] };
+
+/** Fields that say which form an output must have. */
+export interface FormFields {
+  readonly response_format?: Maybe<
+    | { readonly type: 'text' }
+    | { readonly type: 'json_schema'; readonly json_schema: { readonly schema: unknown } }
+  >;
+  readonly structured_outputs?: Maybe<StructuredOutputs>;
+}
+
 interface StreamFields {
   readonly model: string;
   readonly stream?: Maybe<boolean>;
@@ -25,7 +40,7 @@ interface StreamFields {
 }
 
 /** The body of POST /v1/completions. */
-export interface CompletionBody extends SamplingFields, StreamFields {
+export interface CompletionBody extends SamplingFields, StreamFields, FormFields {
   readonly prompt: string | string[] | number[] | number[][];
   readonly max_tokens?: Maybe<number>;
   readonly logprobs?: Maybe<number>;
@@ -43,7 +58,7 @@ interface Message {
 }
 
 /** The body of POST /v1/chat/completions. */
-export interface ChatBody extends SamplingFields, StreamFields {
+export interface ChatBody extends SamplingFields, StreamFields, FormFields {
   readonly messages: Message[];
   readonly max_tokens?: Maybe<number>;
   readonly max_completion_tokens?: Maybe<number>;

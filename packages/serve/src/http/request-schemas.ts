@@ -37,6 +37,31 @@ const neutral = {
   service_tier: z.string().nullish(),
 };
 
+/** The form of an output. The second field has vLLM's name, and is no part of OpenAI's interface. */
+const form = {
+  response_format: z
+    .discriminatedUnion('type', [
+      z.strictObject({ type: z.literal('text') }),
+      z.strictObject({
+        type: z.literal('json_schema'),
+        json_schema: z.strictObject({
+          name: z.string().nullish(),
+          description: z.string().nullish(),
+          strict: z.boolean().nullish(),
+          schema: z.unknown(),
+        }),
+      }),
+    ])
+    .nullish(),
+  structured_outputs: z
+    .union([
+      z.strictObject({ json: z.unknown() }),
+      z.strictObject({ regex: z.string().min(1).max(4096) }),
+      z.strictObject({ choice: z.array(z.string().min(1).max(4096)).min(1).max(1024) }),
+    ])
+    .nullish(),
+};
+
 export const completionSchema: z.ZodType<CompletionBody> = z.strictObject({
   model: z.string(),
   prompt: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
@@ -46,6 +71,7 @@ export const completionSchema: z.ZodType<CompletionBody> = z.strictObject({
   best_of: z.literal(1).nullish(),
   suffix: z.literal('').nullish(),
   ...sampling,
+  ...form,
   ...penalties,
   ...stream,
   ...neutral,
@@ -67,13 +93,13 @@ export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   max_completion_tokens: z.int().positive().nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
-  response_format: z.strictObject({ type: z.literal('text') }).nullish(),
   tools: z.array(z.looseObject({ type: z.literal('function') })).nullish(),
   tool_choice: z.enum(['auto', 'none']).nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   /** Variables of the template, as vLLM names them. */
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
   ...sampling,
+  ...form,
   ...penalties,
   ...stream,
   ...neutral,

@@ -23,6 +23,7 @@ export function addServe(program: Command): Command {
       'what requests call it (default: the name of the folder or file)',
     )
     .option('--device <name>', 'cpu, wasm (WebAssembly alone) or webgpu', parseDevice)
+    .option('--threads <count>', 'threads of the CPU (default: one for each core)', parseRanks)
     .addOption(
       new Option('--dtype <dtype>', 'what parameters are stored in')
         .choices(['f32', 'bf16', 'f16'])

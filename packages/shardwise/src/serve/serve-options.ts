@@ -14,6 +14,8 @@ export interface ServeOptions {
   readonly withoutApiKey: boolean;
   /** Undefined: that of the environment, or the CPU. */
   readonly device: DeviceName | undefined;
+  /** The number of threads of the CPU's products. Undefined: as many as there are cores. */
+  readonly threads: number | undefined;
   /** What the parameters are stored in. */
   readonly dtype: 'f32' | 'bf16' | 'f16';
   /** Undefined: what the engine chooses by the context of the model. */

@@ -3,14 +3,13 @@ import { ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
 import { BertModel, CausalDecoder, GPT2LMHeadModel, RobertaModel } from '@shardwise/models';
 import { complete, Engine } from '@shardwise/serve';
 import { listen, type ListeningServer, openAIApp, type ServedModel } from '@shardwise/serve/node';
-import { deviceVariable } from '../environment/device-name.ts';
-import { rankDevice } from '../rank/rank-device.ts';
 import { formatBytes } from '../text/format.ts';
 import { apiKeysOf } from './api-keys.ts';
 import { EncoderEmbedder } from './text-embedder.ts';
 import { openModel, type OpenedModel } from './open-model.ts';
 import { readPooling } from './read-pooling.ts';
 import type { ServeOptions } from './serve-options.ts';
+import { servingDevice } from './serving-device.ts';
 
 /** A model that answers requests. */
 export interface Serving {
@@ -34,11 +33,9 @@ interface ReadyModel extends Omit<ServedModel, 'id'> {
  * that do not fit the memory, and an address that cannot be used, and the errors of openModel.
  */
 export async function startServing(options: ServeOptions): Promise<Serving> {
-  const { host, port, device, maxWaiting, requestTimeoutMs } = options;
+  const { host, port, maxWaiting, requestTimeoutMs } = options;
   const apiKeys = apiKeysOf(options, process.env);
-  const environment =
-    device === undefined ? process.env : { ...process.env, [deviceVariable]: device };
-  setRank({ device: await rankDevice(undefined, undefined, environment) });
+  setRank({ device: await servingDevice(options, process.env) });
   const opened = await openModel(options);
   const { engine, embed, description } = await ready(opened, options);
   const id = options.name ?? opened.name;

@@ -3,7 +3,7 @@ import type { CompiledPartition } from '../../program/partition.ts';
 import type { AttentionWork, PagedAttentionWork } from '../../program/work/attention-work.ts';
 import type { ProductResources } from '../products/run-parts.ts';
 import { CompiledAttention } from './compiled-attention.ts';
-import { PagedAttention } from './paged-attention.ts';
+import { PagedAttention, type PagedPlans } from './paged-attention.ts';
 import { planAttention } from './plan-attention.ts';
 import { RangedAttention } from './ranged-attention.ts';
 
@@ -13,8 +13,9 @@ export function linkAttention(
   work: AttentionWork | PagedAttentionWork,
   resources: ProductResources,
   loops: LoopCode,
+  plans: PagedPlans,
 ): CompiledPartition {
-  if (work.kind === 'paged') return new PagedAttention(memory, work, resources, loops);
+  if (work.kind === 'paged') return new PagedAttention(memory, work, resources, loops, plans);
   const { params, mask, keyRanges } = work;
   // A causal attention with a mask has ranges too: one product adds one matrix to scores, and that is the mask.
   const isRanged = keyRanges !== null || (params.causal && mask !== null);

@@ -28,6 +28,25 @@ interface HeadsPlan {
   readonly values: RepeatedProducts;
 }
 
+/** The most plans that are kept. Each has some tens of kilobytes. */
+const MAX_PLANS = 512;
+
+/**
+ * The plans of all attention with tables on one memory. Layers have equal ones, and so have the sizes that a program for
+ * any sizes is linked for.
+ */
+export class PagedPlans {
+  readonly tasks: TaskMemory = new TaskMemory();
+  readonly #known = new Map<string, readonly HeadsPlan[]>();
+
+  of(key: string, make: () => readonly HeadsPlan[]): readonly HeadsPlan[] {
+    const known = this.#known.get(key) ?? make();
+    if (this.#known.size >= MAX_PLANS) this.#known.clear();
+    this.#known.set(key, known);
+    return known;
+  }
+}
+
 /** Memory outside of the arena, and its distance from the arena's start. */
 interface Outside {
   readonly memory: Float32Array;
@@ -46,23 +65,23 @@ export class PagedAttention implements CompiledPartition {
   readonly #work: PagedAttentionWork;
   readonly #resources: ProductResources;
   readonly #loops: LoopCode;
-  readonly #tasks: TaskMemory;
   readonly #bounds: Outside;
   readonly #keyNumbers: Outside;
-  readonly #plans = new Map<string, readonly HeadsPlan[]>();
+  readonly #plans: PagedPlans;
 
   constructor(
     memory: WebAssembly.Memory,
     work: PagedAttentionWork,
     resources: ProductResources,
     loops: LoopCode,
+    plans: PagedPlans,
   ) {
     this.#memory = memory;
+    this.#plans = plans;
     this.#base = hostAddress(new Uint8Array(memory.buffer));
     this.#work = work;
     this.#resources = resources;
     this.#loops = loops;
-    this.#tasks = new TaskMemory();
     const all = this.#attentionOf(work.queries, work.blocksOfItem * work.blockSize);
     this.#bounds = this.#outside(2 * Math.max(0, ...rowBlocks(all).map(({ rows }) => rows)));
     // The elements at the end are there because vectors may be read to their end.
@@ -144,10 +163,9 @@ export class PagedAttention implements CompiledPartition {
 
   /** The plans of all heads, for so many queries and keys. */
   #plansOf(rows: number, keys: number): readonly HeadsPlan[] {
-    const key = `${rows} ${keys}`;
-    const known = this.#plans.get(key) ?? this.#plan(rows, keys);
-    this.#plans.set(key, known);
-    return known;
+    const { heads, groups, queries, width, valueWidth, blockSize, scale } = this.#work;
+    const sizes = [heads, groups, queries, width, valueWidth, blockSize, scale, rows, keys];
+    return this.#plans.of(sizes.join(), () => this.#plan(rows, keys));
   }
 
   #plan(rows: number, keys: number): readonly HeadsPlan[] {
@@ -174,7 +192,7 @@ export class PagedAttention implements CompiledPartition {
         scores: new RepeatedProducts(
           scoreProducts(work, part).map((score) => ({ ...score, columns: blockSize })),
           { continues: false, leftBytes: 0, resultBytes: ofBlock },
-          this.#tasks,
+          this.#plans.tasks,
           this.#resources,
         ),
         weights: this.#loops.link(this.#memory, calls),
@@ -184,7 +202,7 @@ export class PagedAttention implements CompiledPartition {
             depth: blockSize,
           })),
           { continues: true, leftBytes: ofBlock, resultBytes: 0 },
-          this.#tasks,
+          this.#plans.tasks,
           this.#resources,
         ),
       };

@@ -2,15 +2,14 @@ import { operandNames, TASK_BYTES } from '../../emit/products/task-layout.ts';
 import { addressOf } from '../../memory/host-address.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import { planTasks } from './plan-tasks.ts';
-import { partOf, type ProductPart, type ProductResources } from './run-parts.ts';
+import { partOf, type ProductPart, type ProductResources, runTasks } from './run-parts.ts';
 
 const taskWords = TASK_BYTES / 8;
 /** By how many bytes operands are moved to find the words that depend on their places. */
-const MOVED_BYTES = 64;
+const movedBytes = { left: 2 ** 20, right: 2 ** 24, result: 2 ** 28 } as const;
 
 /** The operands of a product that lie elsewhere each time. */
-const moving = ['left', 'right', 'result'] as const;
-type Moving = (typeof moving)[number];
+type Moving = keyof typeof movedBytes;
 
 /** Tasks that are carried out once for each of some blocks, and the words of them that say where operands lie. */
 interface Template {
@@ -25,7 +24,7 @@ interface Place {
 }
 
 /** How far the operands of a product move from block to block. The right operand lies anywhere. */
-export type BlockSteps = Readonly<Record<'leftBytes' | 'resultBytes', number>>;
+type BlockSteps = Readonly<Record<'leftBytes' | 'resultBytes', number>>;
 
 /**
  * Products that are carried out once for each of some blocks, by one call of machine code. The right operand of each
@@ -49,10 +48,7 @@ export class RepeatedProducts {
     this.#steps = steps;
     this.#first = templateOf(products, resources);
     this.#others = continues
-      ? templateOf(
-          products.map((product) => ({ ...product, continues: true })),
-          resources,
-        )
+      ? continuing(this.#first, planTasks(products.map(continued), resources.code))
       : this.#first;
     this.#tasks = tasks;
     this.#part = partOf(products, this.#first.words, 0, resources);
@@ -77,7 +73,7 @@ export class RepeatedProducts {
     const { frame } = this.#part;
     frame.set(addresses);
     frame[operandNames.indexOf('tasks')] = address;
-    this.#resources.code.run(frame);
+    runTasks(this.#resources, frame);
   }
 }
 
@@ -113,24 +109,41 @@ function move(halves: Uint32Array, start: number, places: readonly Place[], byte
   }
 }
 
-/** Finds the words that depend on where an operand lies, by planning the same products with this operand elsewhere. */
+function continued(product: MatrixProduct): MatrixProduct {
+  return { ...product, continues: true };
+}
+
+/** The same tasks, whose products continue sums. Operands lie in the same places. */
+function continuing({ places }: Template, whole: BigUint64Array): Template {
+  return { places, words: whole.slice(0, whole.length - taskWords) };
+}
+
+/** Finds the words that depend on where an operand lies, by planning the same products with all operands elsewhere. */
 function templateOf(products: readonly MatrixProduct[], { code }: ProductResources): Template {
   const whole = planTasks(products, code);
   const words = whole.slice(0, whole.length - taskWords);
-  const placesOf = (operand: Moving): Place[] => {
-    const moved = planTasks(
-      products.map((product) => {
-        const place = product[operand];
-        return { ...product, [operand]: { ...place, byteOffset: place.byteOffset + MOVED_BYTES } };
-      }),
-      code,
+  const moved = planTasks(products.map(elsewhere), code);
+  const placesOf = (operand: Moving): Place[] =>
+    [...words].flatMap((own, word) =>
+      (moved[word] ?? own) - own === BigInt(movedBytes[operand])
+        ? [{ word, byteOffset: Number(own) }]
+        : [],
     );
-    return [...words].flatMap((own, word) =>
-      moved[word] === own ? [] : [{ word, byteOffset: Number(own) }],
-    );
-  };
   return {
     words,
     places: { left: placesOf('left'), right: placesOf('right'), result: placesOf('result') },
+  };
+}
+
+function elsewhere(product: MatrixProduct): MatrixProduct {
+  const moved = <Place extends { readonly byteOffset: number }>(
+    place: Place,
+    operand: Moving,
+  ): Place => ({ ...place, byteOffset: place.byteOffset + movedBytes[operand] });
+  return {
+    ...product,
+    left: moved(product.left, 'left'),
+    right: moved(product.right, 'right'),
+    result: moved(product.result, 'result'),
   };
 }

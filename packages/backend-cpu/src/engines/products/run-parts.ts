@@ -77,6 +77,11 @@ export function runParts(
   return pending.length > 0 ? Promise.all(pending) : undefined;
 }
 
+/** Carries out the tasks of a frame on this thread. */
+export function runTasks({ code }: ProductResources, frame: Frame): void {
+  code.run(frame);
+}
+
 /** Runs a part on a thread of Node's pool. */
 function runElsewhere(code: ProductCode, frame: Frame): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,14 +1,18 @@
 import { type Instruction, isHalfDType, type Shape, type ValueType } from '@shardwise/core/spec';
 import { elementCount } from '@shardwise/core/base';
 
-/** Runs of adjacent elements that are shorter than this are not worth a loop of their own. */
-const RUN_ELEMENTS = 16;
+/**
+ * Runs of adjacent elements that are shorter than this are not worth a loop of their own. Integers are few, such as the
+ * places of tokens, and a program for any sizes must not depend on how many they are.
+ */
+const fewest = { ofFloats: 16, ofIntegers: 1 } as const;
 
 /** Whether an instruction moves elements in runs of adjacent elements, so that row copies can carry it out. */
 export function movesRows(instruction: Instruction, inputs: readonly ValueType[]): boolean {
   const { dtype } = instruction;
   if (dtype !== 'f32' && dtype !== 'i32' && !isHalfDType(dtype)) return false;
-  return runElements(instruction, inputs) >= RUN_ELEMENTS;
+  const least = dtype === 'i32' ? fewest.ofIntegers : fewest.ofFloats;
+  return runElements(instruction, inputs) >= least;
 }
 
 /** How many adjacent elements stay adjacent. 0 if the instruction is no such movement. */

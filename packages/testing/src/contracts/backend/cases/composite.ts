@@ -1,7 +1,7 @@
 import type { CompositeOp, Shape } from '@shardwise/core/spec';
 import { type NdArray, at } from '../../../interpreter/nd-array.ts';
 import { attentionCases } from './attention.ts';
-import { pagedAttentionCases } from './paged-attention.ts';
+import { pagedAttentionCases, pagedAttentionExample } from './paged-attention.ts';
 import { groupedCases } from './grouped.ts';
 import { f32, uniform } from '../host-value.ts';
 import {
@@ -282,21 +282,7 @@ export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } =
   attentionQueryGrad: { examples: ofGradient, cases: attentionCases.attentionQueryGrad },
   attentionKeyGrad: { examples: ofGradient, cases: attentionCases.attentionKeyGrad },
   attentionValueGrad: { examples: ofGradient, cases: attentionCases.attentionValueGrad },
-  pagedAttention: {
-    examples: [
-      {
-        params: { scale: 0.7 },
-        inputs: [
-          varied([2, 2, 1, 2]),
-          varied([3, 2, 1, 2]),
-          varied([3, 2, 1, 1]),
-          indices([2, 2], [2, 0, 2, 1]),
-          indices([2, 1, 2], [0, 3, 0, 4]),
-        ],
-      },
-    ],
-    cases: pagedAttentionCases,
-  },
+  pagedAttention: { examples: [pagedAttentionExample], cases: pagedAttentionCases },
 };
 
 function titleOf({ op, params }: Operation, shape: Shape): string {

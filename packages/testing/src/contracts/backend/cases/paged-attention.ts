@@ -1,7 +1,19 @@
 import { at } from '../../../interpreter/nd-array.ts';
 import { f32, i32, uniform } from '../host-value.ts';
 import type { OpCase } from '../op-case.ts';
+import { indices, type OpExample, varied } from '../op-example.ts';
 import { define } from './attention.ts';
+
+export const pagedAttentionExample: OpExample<'pagedAttention'> = {
+  params: { scale: 0.7 },
+  inputs: [
+    varied([2, 2, 1, 2]),
+    varied([3, 2, 1, 2]),
+    varied([3, 2, 1, 1]),
+    indices([2, 2], [2, 0, 2, 1]),
+    indices([2, 1, 2], [0, 3, 0, 4]),
+  ],
+};
 
 /** The sizes of a case. Letters: those of the op. */
 interface Setting {
