@@ -162,7 +162,6 @@ export {
 export { compose } from './apply/compose.ts';
 export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
 export { layerParameter, type LayerParameterOptions } from './parameters/layer-placement.ts';
-export { evenSharding, type EvenShardingRequest } from './tensor-parallel/even-sharding.ts';
 export { forEachTensor, mapTensors } from './modules/map-tensors.ts';
 export { wrapMethod } from './tensor-parallel/wrap-method.ts';
 export { inLayer } from './parameters/in-layer.ts';

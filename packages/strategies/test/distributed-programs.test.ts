@@ -1,5 +1,14 @@
 import { singleGroup } from '@shardwise/collectives';
-import { autograd, LineMesh, nn, ones, setRank, tensor, type Tensor } from '@shardwise/core';
+import {
+  autograd,
+  LayoutError,
+  LineMesh,
+  nn,
+  ones,
+  setRank,
+  tensor,
+  type Tensor,
+} from '@shardwise/core';
 import { allReduce } from '@shardwise/core/extend';
 import { distributeTensor, fromLocal, layoutOf } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
@@ -84,13 +93,32 @@ describe('a program cannot take a part for the whole', () => {
     await expect(distributeTensor(matrix(), partial).sum().item()).rejects.toThrow('partial(tp)');
   });
 
-  it('by mixing it with a tensor of this rank', () => {
-    const x = distributeTensor(matrix(), rows);
-    expect(() => x.add(matrix())).toThrow(
-      /^add at .*distributed-programs\.test\.ts:\d+:\d+, of a distributed tensor and a tensor of shape \[2, 2\]: a tensor of this rank, which may be another one on each rank/,
+  it.each<[op: string, mix: (x: Tensor) => Tensor]>([
+    ['add', (x) => x.add(matrix())],
+    ['add', (x) => matrix().add(x)],
+    ['matmul', (x) => x.matmul(matrix())],
+    ['matmul', (x) => matrix().matmul(x)],
+    // A module has parameters of this rank.
+    ['matmul', (x) => new nn.Linear(2, 2).forward(x)],
+    ['layerNorm', (x) => new nn.LayerNorm(2).forward(x)],
+    ['gather', (x) => nn.functional.crossEntropy(x, tensor([0, 1], 'i32'))],
+    // The mask comes from this rank's seed.
+    ['mul', (x) => new nn.Dropout(0.5).forward(x)],
+  ])('by mixing it with a tensor of this rank, in %s', (op, mix) => {
+    const mixed = (): Tensor => mix(distributeTensor(matrix(), rows));
+    expect(mixed).toThrow(LayoutError);
+    expect(mixed).toThrow(
+      new RegExp(
+        `^${op} at .*distributed-programs\\.test\\.ts:\\d+:\\d+, of a distributed tensor and a tensor of shape \\[[\\d, ]+\\]: a tensor of this rank, which may be another one on each rank`,
+      ),
     );
+  });
+
+  it('but may mix it with numbers of the program, which are the same on all ranks', () => {
+    const x = distributeTensor(matrix(), rows);
     expect(x.add(1).layout).toEqual(rows);
     expect(x.mul(ones([2, 2])).layout).toEqual(rows);
+    expect(x.matmul(ones([2, 3])).layout).toEqual(rows);
   });
 
   it('by collectives, updates and row counts, which are those of one rank', () => {

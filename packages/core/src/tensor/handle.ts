@@ -1,33 +1,21 @@
 import { checkBackward } from '../autograd/check-backward.ts';
-import { kindOf } from '../base/dtype-kind.ts';
 import { where } from '../graph/ops/elementwise.ts';
-import { article } from '../graph/infer-checks.ts';
-import { assign } from '../graph/ops/graph-ops.ts';
 import { noGrad } from '../graph/create-node.ts';
 import { isOp, localOf, type Node } from '../graph/node.ts';
 import { unknownFault } from '../graph/row-counts.ts';
-import { hostBytes } from '../graph/ownership.ts';
 import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
 import { describeTensor } from '../print/describe-tensor.ts';
 import { inspecting } from '../print/inspect.ts';
 import { currentSession, isComputing } from '../rank.ts';
-import {
-  addPending,
-  freeWhenIssued,
-  isPiledUp,
-  removePending,
-  restorePending,
-} from '../realize/pending/pending.ts';
+import { addPending, freeWhenIssued, isPiledUp } from '../realize/pending/pending.ts';
 import { noteValue } from '../realize/pending/small-values.ts';
 import { currentScope, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';
-import { elementCount, formatShape } from '../base/shape.ts';
+import { elementCount } from '../base/shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
-import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
 import { leafOfConstant } from './constant-leaf.ts';
-import { dataOfRows } from './data-of-rows.ts';
 import {
   Gradient,
   type GradientHook,
@@ -35,10 +23,13 @@ import {
   type LeafGradient,
   type Update,
 } from './gradient.ts';
-import { averagedLater, type Updater } from './updater.ts';
-import { fromBytes, onlyElement, type HostData } from './host-data.ts';
+import { noNumber, notTrained, replacedError } from './handle-errors.ts';
+import type { HostData } from './host-data.ts';
+import { leafOf, requireFloats, trainableNodes, updateLeaf } from './leaf.ts';
 import type { Placement } from './placement.ts';
+import { readItem, readValues, toAwait } from './read-values.ts';
 import { runBackward } from './run-backward.ts';
+import { averagedLater, type Updater } from './updater.ts';
 
 const nowhere: readonly string[] = [];
 
@@ -117,14 +108,7 @@ export class TensorHandle {
   /** Throws TensorStateError if a model has put another tensor in the place of this one. */
   checkNotReplaced(): void {
     if (this.#formerName === null) return;
-    throw new TensorStateError(
-      {
-        asked: `to use a parameter of shape ${formatShape(this.#node.shape)}`,
-        found: `parallelize() or to() has put another one in its place, which the model has as '${this.#formerName}'`,
-        todo: 'Make optimizers after parallelize() and to(), and take parameters from the model',
-      },
-      { parameter: this.#formerName, shape: this.#node.shape },
-    );
+    throw replacedError(this.#formerName, this.#node.shape);
   }
 
   get shape(): Shape {
@@ -190,32 +174,11 @@ export class TensorHandle {
    */
   requiresGrad_(requiresGrad = true): this {
     const own = this.#keeper;
-    const { dtype, shape } = own.#node;
-    if (requiresGrad && kindOf(dtype) !== 'float') {
-      throw new DTypeError(
-        {
-          asked: `requiresGrad_ of ${article(dtype)} ${dtype} tensor of shape ${formatShape(shape)}`,
-          found: 'only floats have gradients',
-          todo: "Convert it with .to('f32') first",
-        },
-        { dtype },
-      );
-    }
+    if (requiresGrad) requireFloats(own.#node);
     own.#takeContents();
-    const leaf = own.#node;
-    const isUpdate = leaf.op === 'assign';
-    if (leaf.op !== 'input' && !isUpdate) {
-      throw new TensorStateError(
-        {
-          asked: `requiresGrad_ on a tensor computed by ${leaf.op}`,
-          found: 'only leaves (tensors made from data) collect gradients',
-          todo: 'Call it on the leaf',
-        },
-        { op: leaf.op },
-      );
-    }
+    const nodes = trainableNodes(own.#node);
     const sink = requiresGrad ? this.#collected() : null;
-    for (const node of isUpdate ? [leaf, leafOf(leaf)] : [leaf]) {
+    for (const node of nodes) {
       node.requiresGrad = requiresGrad;
       node.sink = sink;
     }
@@ -241,7 +204,7 @@ export class TensorHandle {
   /** Replaces the gradient, for example by its mean over ranks. */
   setGradientNode(node: Node): void {
     const own = this.#keeper;
-    if (own.#gradient === null) throw own.#notTrained('to set the gradient');
+    if (own.#gradient === null) throw notTrained('to set the gradient', own.shape);
     if (this.#updater?.averagesLater === true) throw averagedLater(this.#updater);
     own.#gradient.replace(this.#kept(node));
   }
@@ -295,7 +258,7 @@ export class TensorHandle {
 
   /** Implements registerPostAccumulateGradHook of Tensor. */
   onAccumulated(hook: GradientHook): () => void {
-    if (!this.requiresGrad) throw this.#keeper.#notTrained('to hook the gradient');
+    if (!this.requiresGrad) throw notTrained('to hook the gradient', this.#keeper.shape);
     const { hooks } = this.#collected();
     hooks.add(hook);
     return () => hooks.delete(hook);
@@ -305,7 +268,7 @@ export class TensorHandle {
   addGradientHook(change: (gradient: Node) => Node): () => void {
     if (this.#placement !== null) throw this.#placement.hookError(this.shape);
     const node = localOf(this.node);
-    if (!node.requiresGrad) throw this.#notTrained('to hook the gradient');
+    if (!node.requiresGrad) throw notTrained('to hook the gradient', this.shape);
     // A leaf and the node of its pending update share one set of hooks.
     const leaf = node.op === 'assign' ? leafOf(node) : node;
     const hooks = (leaf.gradientHooks ??= new Set());
@@ -313,17 +276,6 @@ export class TensorHandle {
     const hook = this.node.distributed?.hookOf(change) ?? change;
     hooks.add(hook);
     return () => hooks.delete(hook);
-  }
-
-  #notTrained(asked: string): TensorStateError {
-    return new TensorStateError(
-      {
-        asked: `${asked} of a tensor of shape ${formatShape(this.shape)}`,
-        found: 'it does not require a gradient',
-        todo: 'Call requiresGrad_() first',
-      },
-      { shape: this.shape },
-    );
   }
 
   /**
@@ -368,25 +320,9 @@ export class TensorHandle {
       return this;
     }
     this.#takeContents();
-    const target = this.#node;
-    const update = assign(target, value);
-    const leaf = leafOf(target);
-    leaf.resident = true;
-    update.sink = leaf.sink;
-    update.gradientHooks = leaf.gradientHooks;
-    update.requiresGrad = leaf.requiresGrad;
-    this.#node = update;
-    const earlier = removePending(target);
-    const outcome = {
-      settled: () => {
-        if (this.#node === update) this.#node = leaf;
-      },
-      dropped: () => {
-        if (this.#node === update) this.#node = target;
-        if (earlier !== undefined && target.value === null) restorePending([[target, earlier]]);
-      },
-    };
-    addPending(update, outcome, earlier);
+    updateLeaf(this.#node, value, (before, after) => {
+      if (this.#node === before) this.#node = after;
+    });
     if (isPiledUp()) currentSession().flush();
     return this;
   }
@@ -435,35 +371,17 @@ export class TensorHandle {
 
   /** The elements, row by row. f16 and bf16 are raw bits. Computes the tensor if necessary. */
   data(): Promise<HostData> {
-    return this.#toAwait(async () => {
-      const node = this.node.distributed?.whole ?? this.node;
-      if (node.rowCount !== null) return dataOfRows(node, node.rowCount);
-      const bytes =
-        node.value?.kind === 'host' ? hostBytes(node.value) : await currentSession().fetch(node);
-      return fromBytes(bytes, node.dtype);
-    });
+    return this.#toAwait(async () => readValues(this.node.distributed?.whole ?? this.node));
   }
 
   /** The value of a tensor of one element. Throws ShapeError for other sizes, and DTypeError for an i64 beyond 2^53. */
   item(): Promise<number> {
-    return this.#toAwait(async () => {
-      if (this.numel !== 1) {
-        throw new ShapeError(
-          {
-            asked: `item() of a tensor of shape ${formatShape(this.shape)}`,
-            found: `${this.numel} elements`,
-            todo: 'Use data(), or reduce it',
-          },
-          { shape: this.shape },
-        );
-      }
-      return onlyElement(await this.data(), this.dtype);
-    });
+    return this.#toAwait(async () => readItem(this, () => this.data()));
   }
 
-  /** A promise that is not awaited becomes no text or number, as `[object Promise]`: it throws TensorStateError instead. */
+  /** A promise that is not awaited is no number: an operator on it throws TensorStateError, as on the tensor itself. */
   #toAwait<Value>(read: () => Promise<Value>): Promise<Value> {
-    return Object.defineProperty(read(), Symbol.toPrimitive, { value: () => Number(this) });
+    return toAwait(read(), () => Number(this));
   }
 
   /**
@@ -482,14 +400,7 @@ export class TensorHandle {
   /** Throws TensorStateError if an operator asks for a number, as `loss < 0.1` and `x * 2` do. */
   [Symbol.toPrimitive](hint: 'string' | 'number' | 'default'): string {
     if (hint !== 'number') return this.toString();
-    throw new TensorStateError(
-      {
-        asked: `a number, of a ${this.constructor.name} of shape ${formatShape(this.shape)}`,
-        found: 'operators cannot wait for it',
-        todo: 'Write `await x.item()`, or x.mul(2) and x.lt(0.1)',
-      },
-      { shape: this.shape },
-    );
+    throw noNumber(this.constructor.name, this.shape);
   }
 
   /** Frees the device memory at once instead of at garbage collection. */
@@ -506,18 +417,4 @@ export class TensorHandle {
   [Symbol.dispose](): void {
     this.dispose();
   }
-}
-
-function leafOf(node: Node): Node {
-  let leaf = node;
-  while (leaf.op === 'assign' && leaf.inputs[0] !== undefined) leaf = leaf.inputs[0];
-  if (leaf.op === 'input') return leaf;
-  throw new TensorStateError(
-    {
-      asked: `to update a tensor computed by ${leaf.op} in place`,
-      found: 'only leaves (tensors made from data) have contents',
-      todo: 'Assign to a leaf',
-    },
-    { op: leaf.op },
-  );
 }

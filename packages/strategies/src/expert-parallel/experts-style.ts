@@ -14,7 +14,7 @@ import { exchangeRoutes, type RouteRoom } from './exchange-routes.ts';
 const name = 'expertParallel';
 
 /** The names, within a layer, of the parameters that have one matrix for each expert. */
-export const perExpert = ['experts.up', 'experts.gate', 'experts.down'] as const;
+const perExpert = ['experts.up', 'experts.gate', 'experts.down'] as const;
 
 /** Whether the parameters of a module look like those of a layer of experts. */
 export function looksLikeExperts({ parameters }: ModuleSpec): boolean {

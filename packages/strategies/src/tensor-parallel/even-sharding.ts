@@ -1,6 +1,6 @@
 import { type DimSharding, formatShape, LayoutError, type Shape } from '@shardwise/core/extend';
 
-export interface EvenShardingRequest {
+interface EvenShardingRequest {
   readonly name: string;
   readonly shape: Shape;
   readonly dim: number;
