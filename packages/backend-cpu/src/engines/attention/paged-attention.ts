@@ -18,6 +18,9 @@ import { keyLimits, type KeyLimits, keySpans, type KeySpan } from './key-spans.t
 import { placed } from './plan-attention.ts';
 import { headRanges, rowBlocks } from './row-blocks.ts';
 
+/** The keys of a span, which comparisons with the bounds of each query cut. */
+type SpanOfBlocks = Omit<KeySpan, 'sees'>;
+
 /** The operands of the loop over scores. */
 const operands = { scores: 0, firstKeys: 1, endKeys: 2, keyNumbers: 3 } as const;
 
@@ -113,7 +116,7 @@ export class PagedAttention implements CompiledPartition {
   }
 
   /** A span that begins and ends with a block. */
-  #inBlocks({ block, start, keys }: KeySpan): KeySpan {
+  #inBlocks({ block, start, keys }: SpanOfBlocks): SpanOfBlocks {
     const { blockSize } = this.#work;
     const first = Math.floor(start / blockSize);
     const end = Math.ceil((start + keys) / blockSize);
@@ -122,7 +125,7 @@ export class PagedAttention implements CompiledPartition {
 
   #computeSpan(
     item: number,
-    { block, start, keys }: KeySpan,
+    { block, start, keys }: SpanOfBlocks,
     limits: KeyLimits,
     table: Int32Array,
     addressOf: AddressOf,
@@ -152,7 +155,7 @@ export class PagedAttention implements CompiledPartition {
     }
   }
 
-  #setBounds({ block, start }: KeySpan, { first, end }: KeyLimits): void {
+  #setBounds({ block, start }: SpanOfBlocks, { first, end }: KeyLimits): void {
     const { memory } = this.#bounds;
     const ends = memory.length / 2;
     for (let row = 0; row < block.rows; row++) {
