@@ -3,6 +3,7 @@ import { SequenceCut } from '@shardwise/strategies';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { SequenceCuts } from '../src/context-parallel/sequence-cuts.ts';
 
 /** What tools/golden-context-parallel.py records. */
 const golden = z
@@ -131,6 +132,24 @@ describe('SequenceCut', () => {
           expect(Math.max(...pairs) / mean).toBeLessThanOrEqual(1.05);
         },
       ),
+    );
+  });
+});
+
+describe('SequenceCuts', () => {
+  it('give sequences of other lengths other numbers of places, and those of one length the same', () => {
+    const lengths = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 });
+    fc.assert(
+      fc.property(lengths, fc.integer({ min: 1, max: 4 }), (all, ranks) => {
+        const cuts = new SequenceCuts(all, { ranks, neighbours: 1, order: 'headTail' });
+        const places = cuts.all.map(({ localLength }) => localLength);
+        expect(new Set(places).size).toBe(new Set(all).size);
+        for (const length of all) {
+          const cut = cuts.ofLength(length);
+          expect(cut?.paddedLength).toBeGreaterThanOrEqual(length);
+          expect(cuts.ofLocalLength(cut?.localLength)).toBe(cut);
+        }
+      }),
     );
   });
 });
