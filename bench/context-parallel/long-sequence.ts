@@ -15,7 +15,7 @@ const longStep = z.object({
   /** The highest resident memory of the process with all ranks, until the end of the step. */
   peakBytes: z.number(),
 });
-export type LongStep = z.infer<typeof longStep>;
+type LongStep = z.infer<typeof longStep>;
 
 /** Trains for some steps on one sequence, in a process of its own. Returns what each step took. */
 export async function trainOnLongSequence(

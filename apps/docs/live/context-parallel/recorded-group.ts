@@ -1,7 +1,7 @@
 import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 import type { ReceivedMessage } from './ring-task.ts';
 
-export type Recorder = (
+type Recorder = (
   operation: ReceivedMessage['operation'],
   bytes: number,
   buffer: TypedBytes,

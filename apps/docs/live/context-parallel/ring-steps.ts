@@ -2,7 +2,7 @@ import { SequenceCut } from '@shardwise/strategies';
 import { HEAD_WIDTH, HEADS, NEIGHBOURS, type RingRecord, type RingTask } from './ring-task.ts';
 
 /** What a rank has and computes while it has one block of keys and values. */
-export interface RankMoment {
+interface RankMoment {
   /** The tokens whose queries the rank computes with. */
   readonly queries: readonly number[];
   /** The tokens whose keys and values the rank has. */
@@ -66,7 +66,7 @@ export function balanceOf(pairs: readonly number[]): number {
 }
 
 /** The bytes that a rank gets from others, and how they follow from n ranks that have t tokens of c features each. */
-export interface PassBytes {
+interface PassBytes {
   readonly forward: number;
   readonly backward: number;
   readonly formula: string;
