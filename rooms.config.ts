@@ -221,7 +221,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     search: ['model', 'cluster', 'cost'],
     simulation: ['model', 'cluster', 'cost'],
     calibration: ['model', 'cluster', 'cost'],
-    files: ['model', 'cluster'],
+    files: ['model', 'cluster', 'cost'],
     automatic: [],
   },
   'backend-cpu': {
