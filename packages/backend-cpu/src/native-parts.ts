@@ -17,7 +17,8 @@ export interface NativeOptions extends ProductsOptions {
  * system.
  */
 export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
-  const { threads, loops, instructions } = options;
+  const { threads, loops, instructions, batchInvariant = false } = options;
+  const onnx = onnxFallback(new Sessions(threads));
   libraryPath();
   configureCalls();
   returnFreedMemory();
@@ -27,6 +28,7 @@ export function nativeParts(arena: Arena, options: NativeOptions): CpuParts {
     arena,
     products: createProducts(arena, options),
     loops: createLoops(loops, instructions),
-    fallback: onnxFallback(new Sessions(threads)),
+    // What either may compute is chosen by its size, on which bits must not depend then.
+    fallback: batchInvariant ? { ...onnx, isChoice: () => false } : onnx,
   };
 }

@@ -30,16 +30,8 @@ function inputTypes(instruction: CpuInstruction, values: readonly ValueType[]): 
 
 /** `own` says which products our own code computes. Null means none. */
 export function kernelSupport(own: OwnProducts | null, fallback: FallbackEngine): KernelSupport {
-  // Small instructions may go either way. Where sizes vary, or bits must not depend on them, neither may this.
-  const isChosenBySize = own === null || own.thin === false;
   return {
-    fallback: isChosenBySize
-      ? fallback
-      : {
-          kind: fallback.kind,
-          isChoice: () => false,
-          withPreferred: (...all) => fallback.withPreferred(...all),
-        },
+    fallback,
     computes: (instruction, values) => {
       const types = inputTypes(instruction, values);
       return isFusable(instruction, types) || wasmHandles(instruction, types);
