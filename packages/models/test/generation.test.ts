@@ -290,7 +290,7 @@ describe('what cannot be is refused', () => {
     ['a promise', Promise.resolve([[1]]), /a Promise in the place of rows/],
   ])('%s as prompts', async (_, given, message) => {
     const wrong: never = given as never;
-    const model = new GPT2LMHeadModel({ nLayer: 1 });
+    const model = await build();
     await expect(generate(model, wrong, { maxNewTokens: 2 })).rejects.toThrow(message);
     await expect(streamTokens(model, wrong, { maxNewTokens: 2 }).next()).rejects.toThrow(message);
   });
@@ -307,9 +307,7 @@ describe('what cannot be is refused', () => {
 
   test('an option of another name', async () => {
     const options = { maxNewTokens: 2, top_k: 3 };
-    await expect(generate(new GPT2LMHeadModel({ nLayer: 1 }), [[1]], options)).rejects.toThrow(
-      'Write topK',
-    );
+    await expect(generate(await build(), [[1]], options)).rejects.toThrow('Write topK');
   });
 });
 
