@@ -4,10 +4,11 @@ import {
   logitBytes,
   type Recompute,
 } from '../model/activations.ts';
-import { activeWeights, attentionFlops } from '../model/flops.ts';
+import { activeWeights, attentionFlops, expertWeights } from '../model/flops.ts';
 import type { ModelDescription } from '../model/model-description.ts';
 import { precisions } from '../model/states.ts';
 import type { TransformerDescription } from '../model/transformer.ts';
+import { expertLoad } from './expert-load.ts';
 import { recomputeOf, type RunLayout, type Workload } from './run-layout.ts';
 
 /**
@@ -38,7 +39,7 @@ export interface Block {
   readonly tensorReductions: number;
   /** The bytes of keys and values that pass from rank to rank in the forward pass. */
   readonly contextBytes: number;
-  /** The bytes that a rank sends to experts in the forward pass, and gets back. */
+  /** The bytes that the rank of the busiest experts gets in the forward pass, and sends back. */
   readonly expertBytes: number;
 }
 
@@ -66,11 +67,6 @@ export interface ModelBlocks {
   readonly last: Block;
   /** Elements that the first and the last stage both have, if they are different ranks. */
   readonly tiedParameters: number;
-}
-
-/** How much more than the mean the slowest rank of experts computes: a deviation of 10 % for each expert's tokens. */
-function expertLoad(ranks: number): number {
-  return 1 + 0.1 * Math.sqrt(2 * Math.log(Math.max(1, ranks)));
 }
 
 /** The shape of activations on one rank. */
@@ -164,9 +160,10 @@ function transformerLayer(
   const shape = activationShape(layout, workload, recompute);
   const tokens = (rows * workload.sequence) / cp;
   const { hidden, headSize, keyValueHeads, parameters, experts } = model;
-  const load = experts === null ? 1 : expertLoad(ep);
+  const load = experts === null ? 1 : expertLoad(experts, ep);
   const scores = (attentionFlops(model, workload.sequence) * tokens) / tp;
-  const forwardFlops = (2 * activeWeights(model) * tokens * load) / tp + scores;
+  const busiest = activeWeights(model) + (load - 1) * expertWeights(model);
+  const forwardFlops = (2 * busiest * tokens) / tp + scores;
   // Attention by blocks computes its scores again in any case.
   const selective = layout.flashAttention ? 0 : scores;
   const kept = layerActivationBytes(model, shape);
@@ -189,6 +186,6 @@ function transformerLayer(
     tensorBytes: reductions * ofHidden,
     tensorReductions: reductions,
     contextBytes: ((cp - 1) * 2 * tokens * keyValueHeads * headSize * shape.elementBytes) / tp,
-    expertBytes: isDivided ? (2 * ofHidden * experts.active * (ep - 1)) / (ep * tp) : 0,
+    expertBytes: isDivided ? (2 * load * ofHidden * experts.active * (ep - 1)) / (ep * tp) : 0,
   };
 }

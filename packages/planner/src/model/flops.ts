@@ -34,6 +34,11 @@ export function activeWeights(model: TransformerDescription): number {
   return attentionWeights(model) + networks * feedForwardWeights(model) + router;
 }
 
+/** Of these, those of experts. 0 without experts. */
+export function expertWeights(model: TransformerDescription): number {
+  return model.experts === null ? 0 : model.experts.active * feedForwardWeights(model);
+}
+
 /** The operations of the scores and of the weighted sum of values in one layer, for one token of a forward pass. */
 export function attentionFlops(
   { heads, headSize }: TransformerDescription,

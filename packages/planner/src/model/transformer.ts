@@ -5,6 +5,11 @@ export interface ExpertsDescription {
   readonly count: number;
   /** The number of experts that compute each token. */
   readonly active: number;
+  /**
+   * The tokens of each expert, as a router has counted them, or in proportion to that. Default: unknown; each is taken to
+   * deviate from the mean by 10 %.
+   */
+  readonly shares?: readonly number[];
 }
 
 /** The sizes of a transformer. */
@@ -80,6 +85,7 @@ const sizesRules: OptionRules<TransformerSizes> = {
 const expertsRules: OptionRules<ExpertsDescription> = {
   count: option.required(option.integer(1)),
   active: option.required(option.integer(1)),
+  shares: option.listOf(option.nonNegative),
 };
 
 /** Describes a transformer by its sizes. Throws ConfigError for sizes that contradict each other. */
@@ -99,6 +105,10 @@ export function transformer(sizes: TransformerSizes): TransformerDescription {
     checkOptions(`the experts of ${name}`, experts, expertsRules);
     if (experts.active > experts.count) {
       throw contradiction(name, `${experts.active} active experts of ${experts.count}`);
+    }
+    const { shares } = experts;
+    if (shares !== undefined && (shares.length !== experts.count || !shares.some(Boolean))) {
+      throw contradiction(name, `shares of ${shares.length} experts, of ${experts.count}`);
     }
   }
   const full = {

@@ -89,7 +89,7 @@ export function* layoutsOf(
   const experts = model.kind === 'transformer' ? model.experts : null;
   const expertSizes =
     space.expertParallel ??
-    (experts === null ? [1] : divisors(Math.min(dataParallel, experts.count)));
+    (experts === null ? [1] : divisors(dataParallel).filter((size) => experts.count % size === 0));
   const zeros: readonly ZeroStage[] = space.zero ?? [0, 1, 2, 3];
   const onHost = Math.floor(cluster.devicesPerHost / (tensorParallel * contextParallel));
   for (const expertParallel of expertSizes) {
@@ -185,8 +185,11 @@ export function misfitOf(
 export function refusalOf(
   layout: Omit<RunLayout, 'rows' | 'recompute'>,
   microbatches: number,
-  layers: number,
+  model: ModelDescription,
 ): string | null {
+  const isTransformer = model.kind === 'transformer';
+  const layers = isTransformer ? model.layers : model.modules.length;
+  const experts = (isTransformer ? model.experts?.count : undefined) ?? 1;
   const {
     pipelineParallel: pp,
     stagesPerRank,
@@ -205,6 +208,7 @@ export function refusalOf(
   }
   if (pp > 1 && zero > 1) return 'a pipeline with zero 2 or 3 communicates for each microbatch';
   if (dataParallel % expertParallel !== 0) return 'ep does not divide dp';
+  if (experts % expertParallel !== 0) return `ep does not divide ${experts} experts`;
   if (layout.offload === 'optimizer and parameters' && zero < 3) {
     return 'parameters that are on the host are divided, and gathered for each layer (zero 3)';
   }

@@ -18,7 +18,6 @@ export function visitLayouts(request: SearchRequest): SearchResult {
 
 function visit(request: SearchRequest, found: FoundLayouts): void {
   const { model, cluster, workload, precision, search: space } = request;
-  const layers = model.kind === 'transformer' ? model.layers : model.modules.length;
   for (const mesh of meshes(deviceCount(cluster), space)) {
     const misfit = misfitOf(mesh, model, cluster, workload);
     if (misfit !== null) {
@@ -29,7 +28,7 @@ function visit(request: SearchRequest, found: FoundLayouts): void {
     for (const layout of layoutsOf(mesh, model, cluster, precision, space)) {
       for (const rows of rowsOf(mesh, workload, space)) {
         const microbatches = workload.batch / mesh.dataParallel / rows;
-        const refusal = refusalOf(layout, microbatches, layers);
+        const refusal = refusalOf(layout, microbatches, model);
         if (refusal === null) weigh({ ...layout, rows, recompute: 'none' }, request, found);
         else found.prune(refusal, () => layoutText({ ...layout, rows, recompute: 'none' }));
       }
