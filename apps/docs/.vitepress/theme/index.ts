@@ -3,7 +3,6 @@ import DefaultTheme from 'vitepress/theme-without-fonts';
 import type { Theme } from 'vitepress';
 import { defineAsyncComponent, type Component } from 'vue';
 import { RunExample } from '../../playground/run-example.ts';
-import { InstallCommand } from './install-command.ts';
 import { isolatePage } from './isolate-page.ts';
 import { SiteLayout } from './site-layout.ts';
 import './style.css';
@@ -35,7 +34,9 @@ const components = {
     async () => (await import('../../playground/playground.ts')).Playground,
   ),
   RunExample,
-  InstallCommand,
+  InstallCommand: defineAsyncComponent(
+    async () => (await import('./install-command.ts')).InstallCommand,
+  ),
   LiveTraining: defineAsyncComponent(
     async () => (await import('../../live/points/live-training.ts')).LiveTraining,
   ),
