@@ -30,7 +30,7 @@ class Net extends nn.Module {
 const modelBytes = 2 * 64 * 64 * Float32Array.BYTES_PER_ELEMENT;
 const bufferBytes = 64 * Float32Array.BYTES_PER_ELEMENT;
 
-type MakeOptimizer = (model: Net) => optim.Optimizer | ZeroRedundancyOptimizer;
+type MakeOptimizer = (model: Net) => Pick<optim.Optimizer, 'zeroGrad' | 'step' | 'stateOf'>;
 
 const adam: MakeOptimizer = (model) => new optim.AdamW(model.parameters(), { lr: 0.1 });
 const redundancyFree: MakeOptimizer = (model) =>
