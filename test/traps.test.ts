@@ -8,7 +8,7 @@ import { inspect } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
+import { singleGroup } from '@shardwise/collectives';
 import {
   type Consistency,
   createParameterServer,
@@ -16,6 +16,7 @@ import {
 } from '@shardwise/parameter-server';
 import {
   applyPlan,
+  constructSharded,
   countModelCosts,
   dataParallel,
   ddp,
@@ -33,6 +34,7 @@ import {
   zero,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
+import { onRanks } from '@shardwise/testing/node';
 import * as sw from '@shardwise/core';
 import type {
   Node,
@@ -42,12 +44,9 @@ import type {
   UpdateRule,
 } from '@shardwise/core/extend';
 import { checkpoints } from 'shardwise';
-import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { z } from 'zod';
-import { found } from './ranks/strategy-traps.ts';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { repository } from './support/documents.ts';
 import type { Ended } from './support/run-command.ts';
-import { runRanks } from './support/run-ranks.ts';
 import { runShardwise } from './support/run-shardwise.ts';
 
 beforeEach(() => sw.setRank({ device: interpreter() }));
@@ -997,13 +996,30 @@ describe('strategies', () => {
     await expect(step).rejects.toThrow(/2 of 4 parameters got no gradient.*1\.bias, 1\.weight/);
   });
 
-  it.each(['ddp', 'fsdp'])(
+  it.each([
+    ['ddp', ddp()],
+    ['fsdp', fsdp()],
+  ])(
     'ranks with other numbers of backward passes in a step are told so, and not averaged with those of a later one: %s',
-    async (data) => {
-      const url = new URL('./ranks/uneven-passes.ts', import.meta.url);
-      const world = createThreadsWorld({ size: 2 });
-      const texts = z.array(z.string()).parse(await runRanks(2, url, { world, data }));
-      for (const text of texts) expect(text).toMatch(/pass 2\).*pass 1\)|pass 1\).*pass 2\)/s);
+    async (_, strategy) => {
+      await onRanks(2, async ({ rank }) => {
+        const parallel = await parallelize(new sw.nn.Linear(2, 1), strategy);
+        const optimizer = new sw.optim.SGD(parallel.module.parameters(), { lr: 1 });
+        const train = async (): Promise<void> => {
+          for (const passes of rank === 0 ? [2, 1] : [1, 2]) {
+            for (let pass = 0; pass < passes; pass++) {
+              parallel
+                .forward(sw.ones([1, 2]))
+                .sum()
+                .backward();
+            }
+            await optimizer.step();
+          }
+        };
+        await expect(train()).rejects.toThrow(/pass 2\).*pass 1\)|pass 1\).*pass 2\)/s);
+        // The step has ended in the middle. What it has left is not computed.
+        optimizer.zeroGrad();
+      });
     },
   );
 
@@ -1015,39 +1031,133 @@ describe('strategies', () => {
   });
 
   describe('on two ranks', () => {
-    let ranks: readonly z.infer<typeof found>[] = [];
-    beforeAll(async () => {
-      const url = new URL('./ranks/strategy-traps.ts', import.meta.url);
-      const world = createThreadsWorld({ size: 2 });
-      const data = await mkdtemp(join(tmpdir(), 'shardwise-traps-'));
-      ranks = z.array(found).parse(await runRanks(2, url, { world, data }));
+    class Two extends sw.nn.Module {
+      readonly left = new sw.nn.Parameter(Float32Array.of(0), []);
+      readonly right = new sw.nn.Parameter(Float32Array.of(0), []);
+      readonly list = new sw.nn.Parameter(Float32Array.of(1, 2, 3), [3], { requiresGrad: false });
+      readonly seen = new sw.nn.BufferTensor(Float32Array.of(0), []);
+
+      /** Shape: -> []. */
+      forward(which: 'left' | 'right'): sw.Tensor {
+        return this[which].add(this.seen);
+      }
+    }
+
+    const twoOf = async (strategy: sw.Strategy<sw.nn.Module> = ddp()) => {
+      const model = new Two();
+      const parallel = await parallelize(model, strategy);
+      const optimizer = new sw.optim.SGD(model.parameters(), { lr: 1 });
+      return { model, optimizer, forward: (which: 'left' | 'right') => parallel.forward(which) };
+    };
+
+    /** The number of the rank plus one. As a gradient, its mean is 1.5. The learning rate is 1. */
+    const onTwo = (
+      body: (own: number, group: sw.ProcessGroup) => Promise<void>,
+    ): Promise<unknown> => onRanks(2, ({ rank, group }) => body(rank + 1, group));
+
+    const folder = (): Promise<string> => mkdtemp(join(tmpdir(), 'shardwise-traps-'));
+
+    it('two losses with different parameters add up, and are averaged', async () => {
+      await onTwo(async (gradient) => {
+        const { model, optimizer, forward } = await twoOf();
+        forward('left').mul(gradient).backward();
+        forward('right').mul(gradient).backward();
+        await optimizer.step();
+        expect([await model.left.item(), await model.right.item()]).toEqual([-1.5, -1.5]);
+      });
+    });
+
+    it('a parameter that was frozen and is released, as in a GAN, is averaged again', async () => {
+      await onTwo(async (gradient) => {
+        const { model, optimizer, forward } = await twoOf();
+        model.left.requiresGrad_(false).requiresGrad_(true);
+        forward('left').add(forward('right')).mul(gradient).backward();
+        await optimizer.step();
+        expect(await model.left.item()).toBe(-1.5);
+      });
+    });
+
+    it('a parameter that is frozen after parallelize does not count as unused', async () => {
+      await onTwo(async (gradient) => {
+        const { model, optimizer, forward } = await twoOf();
+        model.right.requiresGrad_(false);
+        forward('left').mul(gradient).backward();
+        await optimizer.step();
+        expect([await model.left.item(), await model.right.item()]).toEqual([-1.5, 0]);
+      });
     });
 
     it.each([
-      ['two losses', 'with different parameters add up, and are averaged', [-1.5, -1.5]],
-      ['frozen, then released', 'as in a GAN, a parameter is averaged again', [-1.5]],
-      ['frozen after parallelize', 'a parameter does not count as unused', [-1.5, 0]],
-      [
-        'a parameter used outside of forward',
-        'as a temperature in the loss, it is whole under zero 1 to 3 and fsdp, and trains',
-        [-6, -1.5, -6, -1.5, -6, -1.5, -6, -1.5],
-      ],
-      ['stateDict()', 'under fsdp is that of the whole model', [1, 2, 3]],
-      ['ranks that differ', 'are not saved as if they had the same (CHECKPOINT)', [10]],
-      ['other seeds', 'before constructSharded() are told (COLLECTIVE_MISMATCH)', [19]],
-      [
-        'settings that differ',
-        'of an optimizer are not saved as those of one rank (CHECKPOINT)',
-        [10],
-      ],
-      [
-        'metrics that differ',
-        'of ReduceLROnPlateau would make learning rates differ (CONFIG)',
-        [6, 0.25],
-      ],
-      ['evaluation after training', "all ranks use rank 0's buffers", [1]],
-    ])('%s: %s', (name, _, values) => {
-      expect(ranks.map((rank) => rank[name])).toEqual([values, values]);
+      ['zero 1', zero({ stage: 1 })],
+      ['zero 2', zero({ stage: 2 })],
+      ['zero 3', zero({ stage: 3 })],
+      ['fsdp', fsdp()],
+    ])(
+      'a parameter used outside of forward, as a temperature in the loss, is whole and trains: %s',
+      async (_, strategy) => {
+        await onTwo(async (gradient) => {
+          const { model, optimizer, forward } = await twoOf(strategy);
+          forward('right').add(model.left.add(2).square()).mul(gradient).backward();
+          await optimizer.step();
+          expect([await model.left.item(), await model.right.item()]).toEqual([-6, -1.5]);
+        });
+      },
+    );
+
+    it('stateDict() under fsdp is that of the whole model', async () => {
+      await onTwo(async () => {
+        const { model } = await twoOf(fsdp());
+        const { list } = await model.stateDict();
+        expect([...new Float32Array(list?.bytes.slice().buffer ?? [])]).toEqual([1, 2, 3]);
+      });
+    });
+
+    it('ranks that differ are not saved as if they had the same', async () => {
+      const directory = await folder();
+      await onTwo(async (own, group) => {
+        const { model } = await twoOf();
+        model.left.assign(sw.full([], own));
+        const saved = checkpoints.save(directory, { step: 1, model }, { group });
+        await expect(saved).rejects.toMatchObject({ code: 'CHECKPOINT' });
+      });
+    });
+
+    it('other seeds before constructSharded() are told', async () => {
+      await onTwo(async (own) => {
+        sw.manualSeed(own);
+        const model = constructSharded(() => new sw.nn.Linear(4, 4), fsdp());
+        const made = parallelize(model, fsdp());
+        await expect(made).rejects.toMatchObject({ code: 'COLLECTIVE_MISMATCH' });
+      });
+    });
+
+    it('settings of an optimizer that differ are not saved as those of one rank', async () => {
+      const directory = await folder();
+      await onTwo(async (lr, group) => {
+        const { model } = await twoOf(fsdp());
+        const optimizer = new sw.optim.SGD(model.parameters(), { lr });
+        const saved = checkpoints.save(directory, { step: 1, model, optimizer }, { group });
+        await expect(saved).rejects.toMatchObject({ code: 'CHECKPOINT' });
+      });
+    });
+
+    it('metrics of ReduceLROnPlateau that differ are refused, which would make learning rates differ', async () => {
+      await onTwo(async (metric) => {
+        const groups = { paramGroups: [{ lr: 0.5 }] };
+        const plateau = new sw.optim.ReduceLROnPlateau(groups, { patience: 0, factor: 0.5 });
+        await expect(plateau.step(metric)).rejects.toMatchObject({ code: 'CONFIG' });
+        for (const loss of [1, 1]) await plateau.step(loss);
+        expect(plateau.learningRates).toEqual([0.25]);
+      });
+    });
+
+    it("in evaluation after training, all ranks use rank 0's buffers", async () => {
+      await onTwo(async (own) => {
+        const { model, forward } = await twoOf();
+        sw.noGrad(() => model.seen.assign(model.seen.add(own)));
+        model.eval();
+        expect(await forward('left').detach().item()).toBe(1);
+      });
     });
   });
 });

@@ -1,52 +1,112 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
 import { startRequestServer } from '@shardwise/collectives/node';
-import { setRank } from '@shardwise/core';
-import { createParameterServer } from '@shardwise/parameter-server';
-import { spawnRanks } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
+import {
+  fromData,
+  manualSeed,
+  nn,
+  optim,
+  setRank,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { createParameterServer, parameterServer } from '@shardwise/parameter-server';
+import { connectServers } from '@shardwise/parameter-server/node';
+import { ddp, parallelize } from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { onCpu } from '../../../test/support/on-cpu.ts';
 import { optimizers } from './direct-servers.ts';
 
 const secret = 'a secret of the test';
-const results = z.array(z.record(z.string(), z.array(z.array(z.number()))));
+
+class Mlp extends nn.Module {
+  readonly up = new nn.Linear(7, 13);
+  readonly norm = new nn.LayerNorm(13);
+  readonly down = new nn.Linear(13, 5);
+  readonly unused = new nn.Linear(3, 2);
+
+  /** Shape: x [B, 7] -> [B, 5]. */
+  forward(x: Tensor): Tensor {
+    return this.down.forward(this.norm.forward(this.up.forward(x).gelu()));
+  }
+}
+
+type MakeOptimizer = (model: Mlp) => optim.Optimizer;
+
+/** Starts a server, and returns its address. */
+async function startServer(
+  server: number,
+): Promise<{ readonly host: string; readonly port: number }> {
+  const started = await createParameterServer({ server, optimizers });
+  const listener = await startRequestServer({ secret, handler: started.handler });
+  onTestFinished(async () => {
+    listener.close();
+    await started.close();
+  });
+  return { host: listener.host, port: listener.port };
+}
+
+/** Trains from the values of `seed`, and returns the parameters after each step. */
+async function train(
+  strategy: Strategy,
+  makeOptimizer: MakeOptimizer,
+  { rank, seed }: { readonly rank: number; readonly seed: number },
+): Promise<readonly (readonly number[])[]> {
+  manualSeed(seed);
+  const model = new Mlp();
+  const parallel = await parallelize(model, strategy);
+  const optimizer = makeOptimizer(model);
+  const afterSteps: number[][] = [];
+  for (let step = 0; step < 4; step++) {
+    for (const group of optimizer.paramGroups) group.lr *= 0.9;
+    const x = fromData(
+      Float32Array.from({ length: 14 }, (_, index) => Math.sin(index + 31 * rank + 7 * step)),
+      [2, 7],
+      'f32',
+    );
+    parallel.forward(x).square().mean().backward();
+    await optimizer.step();
+    optimizer.zeroGrad();
+    const values: number[] = [];
+    for (const [name, parameter] of model.namedParameters()) {
+      if (!name.startsWith('unused')) values.push(...Array.from(await parameter.data(), Number));
+    }
+    afterSteps.push(values);
+  }
+  return afterSteps;
+}
 
 describe('three workers and two servers, synchronous', () => {
-  let ranks: z.infer<typeof results> = [];
-
-  beforeAll(async () => {
+  it.each<[name: string, makeOptimizer: MakeOptimizer]>([
+    ['SGD', (model) => new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 })],
+    [
+      'AdamW',
+      (model) =>
+        new optim.AdamW([
+          { params: [...model.parameters()].slice(0, 2), lr: 0.01, weightDecay: 0.1 },
+          { params: [...model.parameters()].slice(2, 6) },
+        ]),
+    ],
+  ])('train by %s to the bits of DDP', async (_, makeOptimizer) => {
     setRank({ device: await cpu() });
-    const started = await Promise.all(
-      ['SGD', 'SGD', 'AdamW', 'AdamW'].map(async (name, index) => {
-        const server = await createParameterServer({ server: index % 2, optimizers });
-        const listener = await startRequestServer({ secret, handler: server.handler });
-        return { name, server, listener };
-      }),
+    const addresses = [await startServer(0), await startServer(1)];
+    await onRanks(
+      3,
+      async ({ rank }) => {
+        const byDdp = ddp({ findUnusedParameters: true });
+        const expected = await train(byDdp, makeOptimizer, { rank, seed: 1 });
+        const servers = connectServers({ addresses, secret });
+        const onServers = parameterServer({
+          servers,
+          consistency: 'synchronous',
+          bucketBytes: 256,
+        });
+        // The servers start with the values of worker 0.
+        const found = await train(onServers, makeOptimizer, { rank, seed: 1 + rank });
+        await servers.close();
+        expect(found).toEqual(expected);
+      },
+      onCpu,
     );
-    const addresses = Map.groupBy(started, ({ name }) => name);
-    const servers = Object.fromEntries(
-      [...addresses].map(([name, list]) => [
-        name,
-        list.map(({ listener: { host, port } }) => ({ host, port })),
-      ]),
-    );
-    const world = createThreadsWorld({ size: 3, arenaBytes: 16 << 20 });
-    const moduleUrl = new URL('./ranks/synchronous.ts', import.meta.url);
-    try {
-      const data = { secret, servers };
-      ranks = results.parse(await spawnRanks(3, moduleUrl, { world, data }));
-    } finally {
-      for (const { server, listener } of started) {
-        listener.close();
-        await server.close();
-      }
-    }
-  });
-
-  it.each(['SGD', 'AdamW'])('train by %s to the bits of DDP', (name) => {
-    for (const rank of ranks) {
-      expect(rank[`servers ${name}`]).toHaveLength(4);
-      expect(rank[`servers ${name}`]).toEqual(ranks[0]?.[`ddp ${name}`]);
-    }
   });
 });

@@ -1,9 +1,16 @@
-import { beforeAll, describe, expect, test } from 'vitest';
-import { z } from 'zod';
-import { runCases } from '../../../test/support/run-cases.ts';
+import {
+  CollectiveMismatchError,
+  manualSeed,
+  nn,
+  optim,
+  type Strategy,
+  tensor,
+} from '@shardwise/core';
 import type { ModelSpec } from '@shardwise/core/extend';
-import { ddp, explain, fsdp, planMemory, zero } from '@shardwise/strategies';
 import { auto, type AutoChoice } from '@shardwise/planner';
+import { ddp, explain, fsdp, parallelize, planMemory, zero } from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, test } from 'vitest';
 
 const axes = [{ name: 'dp', size: 4 }];
 const model: ModelSpec = {
@@ -84,36 +91,41 @@ test('auto() says which axes it cannot use', () => {
   );
 });
 
-/** New threads load the sources of all models. */
-const START_MS = 180_000;
+/** Trains for a step, and returns the strategy and the weights after it. */
+async function train(
+  strategy: Strategy,
+  rank: number,
+): Promise<{ readonly strategy: string; readonly weights: readonly number[] }> {
+  manualSeed(3);
+  const model = new nn.Linear(4, 4);
+  const parallel = await parallelize(model, strategy);
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.1 });
+  parallel
+    .forward(tensor([[rank + 1, 2, 3, 4]]))
+    .square()
+    .mean()
+    .backward();
+  await optimizer.step();
+  const weights = Array.from(await model.weight.data(), Number);
+  return { strategy: parallel.plan.strategy, weights };
+}
 
-describe('on ranks', () => {
-  let found: readonly (readonly unknown[])[] = [];
-  beforeAll(async () => {
-    // 20 elements, of which ddp keeps 16 bytes each, and zero 1 on two ranks 12.
-    const alike = ['ddp', 'zero', [320, 320], [319, 319]];
-    const cases = [{ data: alike }, { data: [[320, 319]] }];
-    found = await runCases(2, new URL('./ranks/automatic.ts', import.meta.url), cases);
-  }, START_MS);
-
-  test('a model trains exactly as by the strategy that auto() chose', () => {
-    const [byDdp, byZero, large, small] = trained.parse(found[0]?.[0]);
-    expect(large).toEqual(byDdp);
-    expect(small).toEqual(byZero);
-    expect(small).toHaveProperty('strategy', 'zero-1');
+describe('on two ranks', () => {
+  test('a model trains exactly as by the strategy that auto() chose', async () => {
+    await onRanks(2, async ({ rank }) => {
+      // 20 elements, of which ddp keeps 16 bytes each, and zero 1 on two ranks 12.
+      const large = await train(auto({ memoryBytes: 320 }), rank);
+      expect(large).toEqual(await train(ddp(), rank));
+      const small = await train(auto({ memoryBytes: 319 }), rank);
+      expect(small).toEqual(await train(zero({ stage: 1 }), rank));
+      expect(small.strategy).toBe('zero-1');
+    });
   });
 
-  test('different memory on the ranks is an error on each of them', () => {
-    for (const each of found[1] ?? []) {
-      expect(trained.parse(each)).toEqual([{ error: 'CollectiveMismatchError' }]);
-    }
-    expect(found[1]).toHaveLength(2);
+  test('different memory on the ranks is an error on each of them', async () => {
+    await onRanks(2, async ({ rank }) => {
+      const differing = auto({ memoryBytes: 320 - rank });
+      await expect(train(differing, rank)).rejects.toThrow(CollectiveMismatchError);
+    });
   });
 });
-
-const trained = z.array(
-  z.union([
-    z.object({ strategy: z.string(), weights: z.array(z.number()) }),
-    z.object({ error: z.string() }),
-  ]),
-);

@@ -6,7 +6,6 @@ import {
   noGrad,
   ones,
   optim,
-  ShardwiseError,
   statistics,
   type Strategy,
   subscribe,
@@ -23,67 +22,9 @@ import {
   type PlannedModel,
   zero,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
 import { failureOf } from './failure-of.ts';
-
-type Numbers = number[];
-
-/** The observations of one rank. */
-interface Observations {
-  /** The parameters and buffers after `create`. */
-  initial: Record<string, Numbers>;
-  /** The running mean that a forward pass used, and the one that it left. */
-  buffers: Record<
-    string,
-    {
-      used: Numbers;
-      left: Numbers;
-    }
-  >;
-  /**
-   * The numbers of collectives in the forward passes of two epochs: of two training passes, then of the first
-   * evaluation and of the most of any later one.
-   */
-  evaluations: {
-    training: Numbers;
-    evaluation: Numbers;
-  }[];
-  /** The collectives of one step, with and without noSync, and those in the plan. */
-  traffic: {
-    planned: {
-      collectives: number;
-      bytes: number;
-    };
-    counted: {
-      collectives: number;
-      bytes: number;
-    };
-    inNoSync: number;
-  };
-  /** The events of a backward pass, in the order in which they began. */
-  timeline: ('compute' | 'collective')[];
-  /** The plans made and the programs compiled up to each step. */
-  made: {
-    plans: number;
-    programs: number;
-  }[];
-  /** The same counts for a model in parts. */
-  madeInParts: {
-    plans: number;
-    programs: number;
-  }[];
-  /** The error of `create` if models differ. */
-  mismatches: Record<
-    string,
-    {
-      name: string;
-      code: string;
-      message: string;
-      fields: Record<string, unknown>;
-    }
-  >;
-}
 
 /** Keeps a running mean of its inputs, as batch normalisation does. */
 class RunningMean extends nn.Module {
@@ -129,225 +70,303 @@ async function valuesOf(model: nn.Module): Promise<Record<string, number[]>> {
   return values;
 }
 
-async function initial(rank: number): Promise<Observations['initial']> {
-  manualSeed(rank);
-  const parallel = await parallelize(new RunningMean(rank + 1), ddp());
-  return valuesOf(parallel.module);
-}
+const size = 3;
 
-async function buffers(rank: number): Promise<Observations['buffers']> {
-  const seen: Observations['buffers'] = {};
-  const pass = async (
-    name: string,
-    broadcastBuffers: boolean,
-    run: (parallel: PlannedModel<RunningMean, [Tensor], Tensor>) => Tensor,
-  ): Promise<void> => {
-    const model = new RunningMean(0);
-    const parallel = await parallelize(model, ddp({ broadcastBuffers }));
-    model.mean.assign(fromData(Float32Array.of(10 + rank, rank), [2], 'f32'));
-    const y = run(parallel);
-    // y = (x - used) wᵀ + b. x is all ones, and the weight picks both elements.
-    const used = (await y.data()).slice(0, 2);
-    seen[name] = {
-      used: Array.from(used, Number),
-      left: Array.from(await model.mean.data(), Number),
-    };
-  };
-  const x = ones([4, 2]);
-  const readable = (model: RunningMean): void => {
-    model.linear.weight.assign(fromData(Float32Array.of(-1, 0, 0, -1, 0, 0), [3, 2], 'f32'));
-    model.linear.bias?.assign(fromData(Float32Array.of(1, 1, 0), [3], 'f32'));
-  };
-  const forward = (parallel: PlannedModel<RunningMean, [Tensor], Tensor>): Tensor => {
-    readable(parallel.module);
-    return parallel.forward(x);
-  };
-  await pass('training', true, forward);
-  await pass('twice', true, (parallel) => {
-    forward(parallel);
-    return parallel.forward(x);
-  });
-  await pass('evaluation', true, (parallel) => {
-    parallel.module.eval();
-    return noGrad(() => forward(parallel));
-  });
-  await pass('evaluation inside noSync', true, (parallel) => {
-    parallel.module.eval();
-    return parallel.noSync(() => forward(parallel));
-  });
-  await pass('noSync', true, (parallel) => parallel.noSync(() => forward(parallel)));
-  await pass('broadcastBuffers: false', false, forward);
-  await pass('evaluation with broadcastBuffers: false', false, (parallel) => {
-    parallel.module.eval();
-    return forward(parallel);
-  });
-  return seen;
-}
+type Averaged = PlannedModel<RunningMean, [x: Tensor], Tensor>;
 
-/**
- * Counts the collectives of forward passes: two that train, then evaluations. Rank r makes r more evaluations than rank
- * 0.
- */
-async function evaluations(rank: number): Promise<Observations['evaluations']> {
-  const model = new RunningMean(0);
-  const parallel = await parallelize(model, ddp());
-  const pass = async (): Promise<number> => {
-    const before = statistics().collectives;
-    await noGrad(() => parallel.forward(ones([4, 2]))).data();
-    return statistics().collectives - before;
-  };
-  const counted: Observations['evaluations'] = [];
-  for (let epoch = 0; epoch < 2; epoch++) {
-    model.train();
-    const training = [await pass(), await pass()];
-    model.eval();
-    const first = await pass();
-    const others: number[] = [];
-    for (let batch = 0; batch <= rank; batch++) others.push(await pass());
-    counted.push({ training, evaluation: [first, Math.max(...others)] });
-  }
-  return counted;
-}
+const forward = (model: Averaged): Tensor => model.forward(ones([4, 2]));
 
-async function traffic(): Promise<Observations['traffic']> {
-  const model = new Deep();
-  const options = { bucketBytes: 1024 };
-  const parallel = await parallelize(model, ddp(options));
-  const backward = (): Tensor => {
-    const loss = parallel.forward(ones([2, 16])).sum();
-    loss.backward();
-    return loss;
-  };
-  const count = async (build: () => Tensor): Promise<{ collectives: number; bytes: number }> => {
-    const before = statistics();
-    await build().item();
-    const after = statistics();
-    return {
-      collectives: after.collectives - before.collectives,
-      bytes: after.collectiveBytes - before.collectiveBytes,
-    };
-  };
-  // The first pass also exchanges the order in which gradients arrived.
-  await count(backward);
-  const counted = await count(backward);
-  const planned = collectivesOf(planFor(model, ddp(options))).filter(
-    ({ when }) => when === 'backward',
-  );
-  const { collectives: inNoSync } = await count(() => parallel.noSync(backward));
+const evaluate = (model: Averaged): Tensor => {
+  model.module.eval();
+  return noGrad(() => forward(model));
+};
+
+/** Counts what is sent while `build`'s loss is computed. */
+async function trafficOf(
+  build: () => Tensor,
+): Promise<{ readonly collectives: number; readonly bytes: number }> {
+  const before = statistics();
+  await build().item();
+  const after = statistics();
   return {
-    planned: {
-      collectives: planned.length,
-      bytes: planned.reduce((sum, { bytes }) => sum + bytes, 0),
-    },
-    counted,
-    inNoSync,
+    collectives: after.collectives - before.collectives,
+    bytes: after.collectiveBytes - before.collectiveBytes,
   };
 }
 
-async function timeline(): Promise<Observations['timeline']> {
-  const parallel = await parallelize(new Deep(), ddp({ bucketBytes: 1024 }));
-  const pass = async (): Promise<void> => {
-    const loss = parallel.forward(ones([2, 16])).sum();
-    loss.backward();
-    await loss.item();
-  };
-  await pass();
-  const events: TimelineEvent[] = [];
-  const unsubscribe = subscribe((event) => events.push(event));
-  await pass();
-  unsubscribe();
-  return events
-    .toSorted((a, b) => a.startMs - b.startMs)
-    .flatMap(({ category }) =>
-      category === 'compute' || category === 'collective' ? [category] : [],
-    );
-}
-
-async function made(
+/** Returns the plans made and the programs compiled in each of six steps. */
+async function madeInSteps(
   strategy: Strategy,
-  optimizerOf: (parameters: nn.Parameter[]) => optim.Optimizer,
-): Promise<Observations['made']> {
+  makeOptimizer: (parameters: nn.Parameter[]) => optim.Optimizer,
+): Promise<readonly { readonly plans: number; readonly programs: number }[]> {
   const parallel = await parallelize(new Deep(), strategy);
-  const optimizer = optimizerOf(parallel.module.parameters());
-  const counts: Observations['made'] = [];
+  const optimizer = makeOptimizer(parallel.module.parameters());
+  const made: { plans: number; programs: number }[] = [];
   for (let step = 0; step < 6; step++) {
+    const before = statistics();
     optimizer.zeroGrad();
     const loss = parallel.forward(fromData(new Float32Array(32).fill(step), [2, 16], 'f32')).sum();
     loss.backward();
     await optimizer.step();
     await loss.item();
-    const { plansMade, programsCompiled } = statistics();
-    counts.push({ plans: plansMade, programs: programsCompiled });
+    const after = statistics();
+    made.push({
+      plans: after.plansMade - before.plansMade,
+      programs: after.programsCompiled - before.programsCompiled,
+    });
   }
-  return counts;
+  return made;
 }
 
-/** Returns the errors of models that differ on the last rank. */
-async function mismatches(rank: number, size: number): Promise<Observations['mismatches']> {
-  const last = rank === size - 1;
-  const frozen = (): nn.Linear => {
-    const model = new nn.Linear(3, 3);
-    model.requiresGrad_(!last);
-    return model;
-  };
-  const models: Record<string, () => nn.Linear | RunningMean | Deep> = {
-    'another shape': () => new nn.Linear(3, last ? 5 : 4),
-    'another class': () => (last ? new Deep() : new nn.Linear(3, 4)),
-    'fewer parameters': () => new nn.Linear(3, 4, { bias: !last }),
-    'other parameters frozen': frozen,
-  };
-  const options: Record<string, () => Strategy> = {
-    'another bucket size': () => ddp({ bucketBytes: last ? 2048 : 1024 }),
-    'another stage': () => zero({ stage: last ? 2 : 1 }),
-    'another limit of units': () => fsdp({ reshardAfterForward: last }),
-    'another precision': () => ddp({ mixedPrecision: { computeDtype: last ? 'f16' : 'bf16' } }),
-  };
-  const found: Observations['mismatches'] = {};
-  const cases = [
-    ...Object.entries(models).map(([name, build]) => [name, build, () => ddp()] as const),
-    ...Object.entries(options).map(
-      ([name, strategy]) => [name, () => new nn.Linear(3, 4), strategy] as const,
-    ),
-  ];
-  for (const [name, build, strategy] of cases) {
-    const error = await createAny(build(), strategy());
-    if (ShardwiseError.isInstance(error)) {
-      const { code, message, fields } = error;
-      found[name] = {
-        name: error instanceof CollectiveMismatchError ? error.name : 'another error',
-        code,
-        message,
-        fields,
-      };
+const nothing = { plans: 0, programs: 0 };
+
+describe(`DistributedDataParallel on ${size} ranks`, () => {
+  it("gives every rank rank 0's parameters and buffers, whatever it began with", async () => {
+    const [root, ...others] = await onRanks(size, async ({ rank }) => {
+      manualSeed(rank);
+      const { module } = await parallelize(new RunningMean(rank + 1), ddp());
+      return valuesOf(module);
+    });
+    expect(root?.['mean']).toEqual([1, -1]);
+    expect(root?.['linear.weight']).toHaveLength(6);
+    for (const values of others) expect(values).toEqual(root);
+  });
+
+  describe('buffers', () => {
+    // Rank r has set its running mean to [10 + r, r]. A training pass adds ones.
+    const own = (rank: number): number[] => [10 + rank, rank];
+    const root = (): number[] => own(0);
+    const plusOnes = (values: readonly number[]): number[] => values.map((value) => value + 1);
+
+    /** Expects the running mean that the last of the passes used, and the one that it left. */
+    async function expectMean(
+      broadcastBuffers: boolean,
+      pass: (model: Averaged) => Tensor,
+      used: (rank: number) => readonly number[],
+      left: (rank: number) => readonly number[],
+    ): Promise<void> {
+      await onRanks(size, async ({ rank }) => {
+        const parallel = await parallelize(new RunningMean(0), ddp({ broadcastBuffers }));
+        const { mean, linear } = parallel.module;
+        mean.assign(fromData(Float32Array.from(own(rank)), [2], 'f32'));
+        // y = (x - used) wᵀ + b. x is all ones, and the weight picks both elements.
+        linear.weight.assign(fromData(Float32Array.of(-1, 0, 0, -1, 0, 0), [3, 2], 'f32'));
+        linear.bias?.assign(fromData(Float32Array.of(1, 1, 0), [3], 'f32'));
+        const y = await pass(parallel).data();
+        expect(Array.from(y, Number).slice(0, 2)).toEqual(used(rank));
+        expect(Array.from(await mean.data(), Number)).toEqual(left(rank));
+      });
     }
-  }
-  return found;
-}
 
-async function createAny(
-  model: nn.Module & { forward(x: Tensor): Tensor },
-  strategy: Strategy,
-): Promise<unknown> {
-  try {
-    return await parallelize(model, strategy);
-  } catch (error) {
-    return error;
-  }
-}
+    it("are rank 0's in every forward pass of training", () =>
+      expectMean(true, forward, root, () => plusOnes(root())));
 
-async function observe(context: RankInThread): Promise<Observations> {
-  const { rank, size } = context;
-  return {
-    initial: await initial(rank),
-    buffers: await buffers(rank),
-    evaluations: await evaluations(rank),
-    traffic: await traffic(),
-    timeline: await timeline(),
-    made: await made(ddp(), (parameters) => new optim.SGD(parameters, { lr: 0.1, momentum: 0.9 })),
-    madeInParts: await made(fsdp(), (parameters) => new optim.AdamW(parameters)),
-    mismatches: await mismatches(rank, size),
-  };
-}
+    it("are rank 0's in each of two forward passes before a backward pass", () =>
+      expectMean(
+        true,
+        (model) => {
+          forward(model);
+          return forward(model);
+        },
+        () => plusOnes(root()),
+        () => plusOnes(plusOnes(root())),
+      ));
+
+    it("stay the rank's own with noSync", () =>
+      expectMean(
+        true,
+        (model) => model.noSync(() => forward(model)),
+        own,
+        (rank) => plusOnes(own(rank)),
+      ));
+
+    it("stay the rank's own with broadcastBuffers: false", () =>
+      expectMean(false, forward, own, (rank) => plusOnes(own(rank))));
+
+    it("are rank 0's in evaluation", () => expectMean(true, evaluate, root, root));
+
+    it("are rank 0's in evaluation inside noSync", () =>
+      expectMean(true, (model) => model.noSync(() => evaluate(model)), root, root));
+
+    it("stay the rank's own in evaluation with broadcastBuffers: false", () =>
+      expectMean(false, evaluate, own, own));
+
+    it('travel before each pass that trains, and once before the evaluations after it, of which ranks may have different numbers', async () => {
+      await onRanks(size, async ({ rank }) => {
+        const parallel = await parallelize(new RunningMean(0), ddp());
+        const messagesOfPass = async (): Promise<number> => {
+          const before = statistics().collectives;
+          await noGrad(() => forward(parallel)).data();
+          return statistics().collectives - before;
+        };
+        for (let epoch = 0; epoch < 2; epoch++) {
+          parallel.module.train();
+          // There are two messages, one for each dtype.
+          for (let batch = 0; batch < 2; batch++) expect(await messagesOfPass()).toBe(2);
+          parallel.module.eval();
+          expect(await messagesOfPass()).toBe(2);
+          for (let batch = 0; batch <= rank; batch++) expect(await messagesOfPass()).toBe(0);
+        }
+      });
+    });
+  });
+
+  it('communicates in a step what its plan says, and nothing inside noSync', async () => {
+    await onRanks(size, async () => {
+      const model = new Deep();
+      const strategy = ddp({ bucketBytes: 1024 });
+      const parallel = await parallelize(model, strategy);
+      const backward = (): Tensor => {
+        const loss = parallel.forward(ones([2, 16])).sum();
+        loss.backward();
+        return loss;
+      };
+      // The first pass also exchanges the order in which gradients arrived.
+      await trafficOf(backward);
+      const planned = collectivesOf(planFor(model, strategy)).filter(
+        ({ when }) => when === 'backward',
+      );
+      expect(planned).toHaveLength(3);
+      expect(await trafficOf(backward)).toEqual({
+        collectives: 3,
+        bytes: planned.reduce((sum, { bytes }) => sum + bytes, 0),
+      });
+      const { collectives } = await trafficOf(() => parallel.noSync(backward));
+      expect(collectives).toBe(0);
+    });
+  });
+
+  it('starts the first all-reduce before the last part of backward is computed', async () => {
+    await onRanks(size, async () => {
+      const parallel = await parallelize(new Deep(), ddp({ bucketBytes: 1024 }));
+      const pass = async (): Promise<void> => {
+        const loss = parallel.forward(ones([2, 16])).sum();
+        loss.backward();
+        await loss.item();
+      };
+      await pass();
+      const events: TimelineEvent[] = [];
+      const unsubscribe = subscribe((event) => events.push(event));
+      await pass();
+      unsubscribe();
+      const started = events
+        .toSorted((a, b) => a.startMs - b.startMs)
+        .map(({ category }) => category);
+      expect(started.filter((category) => category === 'collective')).toHaveLength(3);
+      expect(started.indexOf('collective')).toBeLessThan(started.lastIndexOf('compute'));
+    });
+  });
+
+  it('makes no plan and compiles nothing once it has seen a first and a second step', async () => {
+    await onRanks(size, async () => {
+      const made = await madeInSteps(
+        ddp(),
+        (parameters) => new optim.SGD(parameters, { lr: 0.1, momentum: 0.9 }),
+      );
+      expect(made.slice(2)).toEqual([nothing, nothing, nothing, nothing]);
+    });
+  });
+
+  it('makes all plans of a model in parts in the first step, in which ranks tell each other what they reduce', async () => {
+    await onRanks(size, async () => {
+      const made = await madeInSteps(fsdp(), (parameters) => new optim.AdamW(parameters));
+      expect(made.slice(1)).toEqual([nothing, nothing, nothing, nothing, nothing]);
+    });
+  });
+
+  describe('refuses models that differ, on every rank, naming rank and tensor', () => {
+    type Model = nn.Module & { forward(x: Tensor): Tensor };
+
+    const linear = (): Model => new nn.Linear(3, 4);
+    const partlyFrozen = (isLast: boolean): Model => {
+      const model = new nn.Linear(3, 3);
+      model.requiresGrad_(!isLast);
+      return model;
+    };
+
+    /** Expects the error of a model or a strategy that differs on the last rank. */
+    async function expectMismatch(
+      makeModel: (isLast: boolean) => Model,
+      makeStrategy: (isLast: boolean) => Strategy,
+      [everywhere, onThatRank]: readonly [everywhere: RegExp, onThatRank: RegExp],
+      fields: { readonly rank: number; readonly tensor?: number },
+    ): Promise<void> {
+      await onRanks(size, async ({ rank }) => {
+        const isLast = rank === size - 1;
+        const failure = await failureOf(parallelize(makeModel(isLast), makeStrategy(isLast)));
+        expect(failure).toBeInstanceOf(CollectiveMismatchError);
+        expect(failure).toMatchObject({ code: 'COLLECTIVE_MISMATCH', fields });
+        expect(failure?.message).toMatch(everywhere);
+        expect(failure?.message).toContain(
+          'Build the same model, with the same strategy and options, on every rank',
+        );
+        if (isLast) expect(failure?.message).toMatch(onThatRank);
+      });
+    }
+
+    it.each<[string, (isLast: boolean) => Model, tensor: number, RegExp, RegExp]>([
+      [
+        'another shape',
+        (isLast) => new nn.Linear(3, isLast ? 5 : 4),
+        0,
+        /rank 2 differs from rank 0 at tensor 0: rank 0 has weight f32 \[4, 3\]/,
+        /it has weight f32 \[5, 3\]/,
+      ],
+      [
+        'another class',
+        (isLast) => (isLast ? new Deep() : new nn.Linear(3, 4)),
+        0,
+        /rank 0 has weight f32 \[4, 3\]/,
+        /it has first.weight f32 \[32, 16\]/,
+      ],
+      [
+        'fewer parameters',
+        (isLast) => new nn.Linear(3, 4, { bias: !isLast }),
+        1,
+        /rank 0 has bias f32 \[4\]/,
+        /it has no such tensor/,
+      ],
+      [
+        'other parameters frozen',
+        partlyFrozen,
+        0,
+        /rank 0 has weight f32 \[3, 3\]/,
+        /it has weight f32 \[3, 3\] frozen/,
+      ],
+    ])('%s', (_, makeModel, tensor, everywhere, onThatRank) =>
+      expectMismatch(makeModel, () => ddp(), [everywhere, onThatRank], { rank: 2, tensor }),
+    );
+
+    it.each<[string, (isLast: boolean) => Strategy, RegExp, RegExp]>([
+      [
+        'another bucket size',
+        (isLast) => ddp({ bucketBytes: isLast ? 2048 : 1024 }),
+        /rank 0 has the step reduce .*1024/,
+        /it has the step reduce .*2048/,
+      ],
+      [
+        'another stage',
+        (isLast) => zero({ stage: isLast ? 2 : 1 }),
+        /rank 0 has the strategy/,
+        /it has the strategy/,
+      ],
+      [
+        'another limit of units',
+        (isLast) => fsdp({ reshardAfterForward: isLast }),
+        /rank 0 has the step/,
+        /it has the step/,
+      ],
+      [
+        'another precision',
+        (isLast) => ddp({ mixedPrecision: { computeDtype: isLast ? 'f16' : 'bf16' } }),
+        /autocast bf16/,
+        /autocast f16/,
+      ],
+    ])('and options that differ: %s', (_, makeStrategy, everywhere, onThatRank) =>
+      expectMismatch(linear, makeStrategy, [everywhere, onThatRank], { rank: 2 }),
+    );
+  });
+});
 
 /** Makes a step whose loss leaves parameters out, on all ranks or on one of them. */
 async function leaveOut(rank: number, by: number | 'all'): Promise<void> {
@@ -360,144 +379,6 @@ async function leaveOut(rank: number, by: number | 'all'): Promise<void> {
   used.sum().backward();
   await new optim.SGD(model.parameters()).step();
 }
-
-const size = 3;
-
-describe(`DistributedDataParallel on ${size} ranks`, () => {
-  let ranks: readonly Observations[] = [];
-
-  beforeAll(async () => {
-    ranks = await onRanks(size, observe);
-  });
-
-  it("gives every rank rank 0's parameters and buffers, whatever it began with", () => {
-    const [root, ...others] = ranks.map(({ initial }) => initial);
-    expect(root?.['mean']).toEqual([1, -1]);
-    expect(root?.['linear.weight']).toHaveLength(6);
-    for (const initial of others) expect(initial).toEqual(root);
-  });
-
-  describe('buffers', () => {
-    // Rank r has set its running mean to [10 + r, r]. A training pass adds ones.
-    const own = (rank: number): number[] => [10 + rank, rank];
-    const root = own(0);
-    const plusOnes = (values: readonly number[]): number[] => values.map((value) => value + 1);
-
-    it("buffers are rank 0's in every forward pass of training", () => {
-      for (const { buffers } of ranks)
-        expect(buffers['training']).toEqual({ used: root, left: plusOnes(root) });
-    });
-
-    it("buffers are rank 0's in each of two forward passes before a backward pass", () => {
-      for (const { buffers } of ranks)
-        expect(buffers['twice']).toEqual({ used: plusOnes(root), left: plusOnes(plusOnes(root)) });
-    });
-
-    it.each(['noSync', 'broadcastBuffers: false'])("stay the rank's own with %s", (name) => {
-      ranks.forEach(({ buffers }, rank) =>
-        expect(buffers[name]).toEqual({ used: own(rank), left: plusOnes(own(rank)) }),
-      );
-    });
-
-    it.each(['evaluation', 'evaluation inside noSync'])("are rank 0's in %s", (name) => {
-      for (const { buffers } of ranks) expect(buffers[name]).toEqual({ used: root, left: root });
-    });
-
-    it("buffers stay the rank's own in evaluation with broadcastBuffers: false", () => {
-      ranks.forEach(({ buffers }, rank) =>
-        expect(buffers['evaluation with broadcastBuffers: false']).toEqual({
-          used: own(rank),
-          left: own(rank),
-        }),
-      );
-    });
-
-    it('travel before each pass that trains, and once before the evaluations after it, of which ranks may have different numbers', () => {
-      for (const { evaluations } of ranks) {
-        // There are two messages, one for each dtype.
-        const epoch = { training: [2, 2], evaluation: [2, 0] };
-        expect(evaluations).toEqual([epoch, epoch]);
-      }
-    });
-  });
-
-  it('communicates in a step what its plan says, and nothing inside noSync', () => {
-    for (const { traffic } of ranks) {
-      expect(traffic.planned.collectives).toBe(3);
-      expect(traffic.counted).toEqual(traffic.planned);
-      expect(traffic.inNoSync).toBe(0);
-    }
-  });
-
-  it('starts the first all-reduce before the last part of backward is computed', () => {
-    for (const { timeline } of ranks) {
-      expect(timeline.filter((category) => category === 'collective')).toHaveLength(3);
-      expect(timeline.indexOf('collective')).toBeLessThan(timeline.lastIndexOf('compute'));
-    }
-  });
-
-  it('makes no plan and compiles nothing once it has seen a first and a second step', () => {
-    for (const { made } of ranks) {
-      expect(made).toHaveLength(6);
-      expect(new Set(made.slice(1).map((counts) => JSON.stringify(counts))).size).toBe(1);
-    }
-  });
-
-  it('makes all plans of a model in parts in the first step, in which ranks tell each other what they reduce', () => {
-    for (const { madeInParts } of ranks) {
-      expect(madeInParts).toHaveLength(6);
-      expect(new Set(madeInParts.map((counts) => JSON.stringify(counts))).size).toBe(1);
-    }
-  });
-
-  describe('refuses models that differ, on every rank, naming rank and tensor', () => {
-    it.each([
-      [
-        'another shape',
-        0,
-        /rank 2 differs from rank 0 at tensor 0: rank 0 has weight f32 \[4, 3\]/,
-        /it has weight f32 \[5, 3\]/,
-      ],
-      ['another class', 0, /rank 0 has weight f32 \[4, 3\]/, /it has first.weight f32 \[32, 16\]/],
-      ['fewer parameters', 1, /rank 0 has bias f32 \[4\]/, /it has no such tensor/],
-      [
-        'other parameters frozen',
-        0,
-        /rank 0 has weight f32 \[3, 3\]/,
-        /it has weight f32 \[3, 3\] frozen/,
-      ],
-    ] as const)('%s', (name, tensor, everywhere, onThatRank) => {
-      for (const { mismatches } of ranks) {
-        expect(mismatches[name]).toMatchObject({
-          name: 'CollectiveMismatchError',
-          code: 'COLLECTIVE_MISMATCH',
-          fields: { rank: 2, tensor },
-        });
-        expect(mismatches[name]?.message).toMatch(everywhere);
-        expect(mismatches[name]?.message).toContain(
-          'Build the same model, with the same strategy and options, on every rank',
-        );
-      }
-      expect(ranks[2]?.mismatches[name]?.message).toMatch(onThatRank);
-    });
-
-    it.each([
-      ['another bucket size', /rank 0 has the step reduce .*1024/, /it has the step reduce .*2048/],
-      ['another stage', /rank 0 has the strategy/, /it has the strategy/],
-      ['another limit of units', /rank 0 has the step/, /it has the step/],
-      ['another precision', /autocast bf16/, /autocast f16/],
-    ] as const)('and options that differ: %s', (name, everywhere, onThatRank) => {
-      for (const { mismatches } of ranks) {
-        expect(mismatches[name]).toMatchObject({
-          name: 'CollectiveMismatchError',
-          fields: { rank: 2 },
-        });
-        expect(mismatches[name]?.message).toMatch(everywhere);
-      }
-      expect(ranks[2]?.mismatches[name]?.message).toMatch(onThatRank);
-    });
-  });
-});
 
 describe('a parameter without gradient', () => {
   const unused = [

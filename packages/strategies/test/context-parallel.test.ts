@@ -1,6 +1,6 @@
 import { describe, it } from 'vitest';
 import { compareWithOneRank } from './compare-with-one-rank.ts';
-import type { AttentionTask } from './ranks/context-parallel.ts';
+import type { AttentionTask } from './attention-training.ts';
 
 const plain: AttentionTask = {
   method: 'ring',
@@ -42,7 +42,7 @@ describe.each(['ring', 'allGather', 'ulysses'] as const)(
   'context parallelism by the method %s trains as one rank does',
   (method) => {
     it.each(Object.keys(cases))('%s', async (name) => {
-      await compareWithOneRank(2, [{ ...plain, ...cases[name], method }]);
+      await compareWithOneRank(2, { ...plain, ...cases[name], method });
     });
   },
 );

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import type { AttentionTask } from './ranks/context-parallel.ts';
+import type { AttentionTask } from './attention-training.ts';
 
 const ROWS = 4;
 

@@ -1,86 +1,140 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { nn, setRank } from '@shardwise/core';
-import { memory } from '@shardwise/strategies';
+import { nn, ones, optim, setRank, type Strategy, type Tensor } from '@shardwise/core';
+import {
+  ddp,
+  fsdp,
+  memory,
+  parallelize,
+  planFor,
+  planMemory,
+  zero,
+  ZeroRedundancyOptimizer,
+} from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { observations, strategies } from './ranks/memory.ts';
-import { testMs, trainingMs } from './time-limits.ts';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { onCpu } from '../../../test/support/on-cpu.ts';
 
-const size = 2;
-/** The bytes of one model in f32, with two matrices of 64 by 64. */
+/** Two matrices of the same size, whose rows are multiples of 64 bytes, and a buffer. */
+class Net extends nn.Module {
+  readonly first = new nn.Linear(64, 64, { bias: false });
+  readonly second = new nn.Linear(64, 64, { bias: false });
+  readonly offset = new nn.BufferTensor(new Float32Array(64), [64]);
+
+  /** Shape: x [B, 64] -> []. */
+  forward(x: Tensor): Tensor {
+    return this.second.forward(this.first.forward(x.sub(this.offset)).tanh()).mean();
+  }
+}
+
+/** The bytes of the parameters of one model in f32. */
 const modelBytes = 2 * 64 * 64 * Float32Array.BYTES_PER_ELEMENT;
+const bufferBytes = 64 * Float32Array.BYTES_PER_ELEMENT;
+
+type MakeOptimizer = (model: Net) => Pick<optim.Optimizer, 'zeroGrad' | 'step' | 'stateOf'>;
+
+const adam: MakeOptimizer = (model) => new optim.AdamW(model.parameters(), { lr: 0.1 });
+const redundancyFree: MakeOptimizer = (model) =>
+  new ZeroRedundancyOptimizer(model.parameters(), optim.AdamW, { lr: 0.1 });
 
 /** The memory of parameters, gradients and Adam's moments on one rank, in multiples of the model's size. */
-const expected: Readonly<Record<string, readonly [number, number, number]>> = {
-  DDP: [1, 1, 2],
-  'DDP with a ZeroRedundancyOptimizer': [1, 1, 1],
-  'ZeRO-1': [1, 1, 1],
-  'ZeRO-2': [1, 0.5, 1],
-  'ZeRO-3': [0.5, 0.5, 1],
-  FSDP: [0.5, 0.5, 1],
+type Shares = readonly [parameters: number, gradients: number, optimizer: number];
+
+const [bf16, f16] = ['bf16', 'f16'] as const;
+
+const ofPlans: readonly (readonly [string, Strategy, Shares])[] = [
+  ['DDP', ddp(), [1, 1, 2]],
+  ['ZeRO-1', zero({ stage: 1 }), [1, 1, 1]],
+  ['ZeRO-2', zero({ stage: 2 }), [1, 0.5, 1]],
+  ['ZeRO-3', zero({ stage: 3 }), [0.5, 0.5, 1]],
+  ['FSDP', fsdp(), [0.5, 0.5, 1]],
   // The optimizer also keeps an f32 copy of the parameters.
-  'ZeRO-1 in 16 bits': [0.5, 0.5, 1.5],
-  'ZeRO-2 in 16 bits': [0.5, 0.25, 1.5],
-  'ZeRO-3 in 16 bits': [0.25, 0.25, 1.5],
-  'FSDP in 16 bits, gradients in 32': [0.25, 0.5, 1.5],
-};
+  [
+    'ZeRO-1 in 16 bits',
+    zero({ stage: 1, mixedPrecision: { parameterDtype: bf16 } }),
+    [0.5, 0.5, 1.5],
+  ],
+  [
+    'ZeRO-2 in 16 bits',
+    zero({ stage: 2, mixedPrecision: { parameterDtype: bf16 } }),
+    [0.5, 0.25, 1.5],
+  ],
+  [
+    'ZeRO-3 in 16 bits',
+    zero({ stage: 3, mixedPrecision: { parameterDtype: f16 } }),
+    [0.25, 0.25, 1.5],
+  ],
+  [
+    'FSDP in 16 bits, gradients in 32',
+    fsdp({ mixedPrecision: { parameterDtype: bf16, reduceDtype: 'f32' } }),
+    [0.25, 0.5, 1.5],
+  ],
+];
+
+/** Trains on two ranks, and expects of memory() the shares and that they add up to what the allocator handed out. */
+async function expectShares(
+  strategy: Strategy,
+  makeOptimizer: MakeOptimizer,
+  [parameters, gradients, states]: Shares,
+): Promise<void> {
+  await onRanks(
+    2,
+    async () => {
+      const model = new Net();
+      const parallel = await parallelize(model, strategy);
+      const optimizer = makeOptimizer(model);
+      for (let step = 0; step < 2; step++) {
+        optimizer.zeroGrad();
+        const loss = parallel.forward(ones([4, 64]));
+        loss.backward();
+        await optimizer.step();
+        await loss.item();
+      }
+      const use = memory({ model, optimizer });
+      const gradientBytes = gradients * modelBytes;
+      expect(use).toMatchObject({
+        parameterBytes: parameters * modelBytes,
+        gradientBytes,
+        optimizerBytes: states * modelBytes,
+        bufferBytes,
+        hostBytes: 0,
+      });
+      const bytesInUse = use.bytesInUse ?? Number.NaN;
+      const statesBytes = (parameters + gradients + states) * modelBytes + bufferBytes;
+      expect(use.otherBytes).toBeGreaterThanOrEqual(0);
+      expect(use.otherBytes).toBe(bytesInUse - statesBytes);
+      expect(use.peakBytes).toBeGreaterThanOrEqual(bytesInUse);
+      optimizer.zeroGrad();
+      expect(memory({ model, optimizer })).toMatchObject({
+        gradientBytes: 0,
+        bytesInUse: bytesInUse - gradientBytes,
+      });
+    },
+    onCpu,
+  );
+}
 
 describe('memory() on two ranks', () => {
-  let ranks: readonly z.infer<typeof observations>[] = [];
+  it.each(ofPlans)(
+    'tells parameters, gradients, optimizer states and buffers apart, which add up to what the allocator has handed out, with %s',
+    (_, strategy, shares) => expectShares(strategy, adam, shares),
+  );
 
-  beforeAll(async () => {
-    const found = await spawnRanks(size, new URL('./ranks/memory.ts', import.meta.url), {
-      world: createThreadsWorld({ size, arenaBytes: 8 * 1024 * 1024 }),
-      timeoutMs: trainingMs,
-    });
-    ranks = z.array(observations).length(size).parse(found);
-  }, testMs);
+  it('tells the states of a ZeroRedundancyOptimizer apart beside DDP', () =>
+    expectShares(ddp(), redundancyFree, [1, 1, 1]));
 
-  describe.each(Object.keys(strategies))('with %s', (name) => {
-    const [parameters, gradients, optimizer] = expected[name] ?? [];
-
-    it('tells parameters, gradients, optimizer states and buffers apart', () => {
-      for (const rank of ranks) {
-        expect(rank[name]?.afterStep).toMatchObject({
-          parameterBytes: (parameters ?? NaN) * modelBytes,
-          gradientBytes: (gradients ?? NaN) * modelBytes,
-          optimizerBytes: (optimizer ?? NaN) * modelBytes,
-          bufferBytes: 64 * Float32Array.BYTES_PER_ELEMENT,
-          hostBytes: 0,
+  it.each(ofPlans)(
+    'is what the plan says, with %s',
+    async (_, strategy, [parameters, gradients, states]) => {
+      await onRanks(2, () => {
+        expect(planMemory(planFor(new Net(), strategy))).toMatchObject({
+          parameterBytes: parameters * modelBytes,
+          gradientBytes: gradients * modelBytes,
+          optimizerBytes: states * modelBytes,
+          bufferBytes,
         });
-      }
-    });
-
-    it('is what the plan says', () => {
-      if (name.includes('Redundancy')) return;
-      for (const rank of ranks) {
-        const { planned } = rank[name] ?? {};
-        expect(rank[name]?.afterStep).toMatchObject({
-          parameterBytes: planned?.parameterBytes,
-          gradientBytes: planned?.gradientBytes,
-          optimizerBytes: planned?.optimizerBytes,
-          bufferBytes: planned?.bufferBytes,
-        });
-      }
-    });
-
-    it('adds up to what the allocator has handed out', () => {
-      for (const rank of ranks) {
-        const { afterStep: use, afterZeroGrad } = rank[name] ?? {};
-        if (use === undefined || afterZeroGrad === undefined) throw new RangeError(name);
-        const { parameterBytes, gradientBytes, optimizerBytes, bufferBytes, otherBytes } = use;
-        expect(parameterBytes + gradientBytes + optimizerBytes + bufferBytes + otherBytes).toBe(
-          use.bytesInUse,
-        );
-        expect(otherBytes).toBeGreaterThanOrEqual(0);
-        expect(use.peakBytes).toBeGreaterThanOrEqual(use.bytesInUse);
-        expect(afterZeroGrad.gradientBytes).toBe(0);
-        expect(use.bytesInUse - afterZeroGrad.bytesInUse).toBe(gradientBytes);
-      }
-    });
-  });
+      });
+    },
+  );
 });
 
 describe('memory() of a device that does not count', () => {

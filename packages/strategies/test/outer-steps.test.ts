@@ -2,24 +2,28 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { ConfigError, LayoutError, type ParameterSpec } from '@shardwise/core';
-import { diloco, explain, localSgd } from '@shardwise/strategies';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  ConfigError,
+  fromData,
+  LayoutError,
+  nn,
+  optim,
+  type ParameterSpec,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  ddp,
+  diloco,
+  explain,
+  localSgd,
+  type OuterState,
+  parallelize,
+} from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
+import { checkpoints } from 'shardwise';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
-import { runRanks } from '../../../test/support/run-ranks.ts';
-import type { OuterTraining } from './ranks/outer-steps.ts';
-import { testMs, trainingMs } from './time-limits.ts';
-
-const size = 2;
-
-const observations = z.object({
-  losses: z.array(z.number()),
-  parameters: z.array(z.number()),
-  synchronized: z.array(z.number()).nullable(),
-  anchors: z.array(z.array(z.number())),
-});
-type Observations = z.infer<typeof observations>;
 
 const golden = z
   .object({
@@ -37,74 +41,106 @@ const golden = z
   .parse(JSON.parse(readFileSync(new URL('./golden/diloco.json', import.meta.url), 'utf8')));
 
 const { every } = golden;
-const steps = 18;
+const size = 2;
+const rows = 5;
 
-const ofTorchft: Readonly<Record<string, OuterTraining>> = Object.fromEntries(
-  Object.entries(golden.cases).map(([name, { options }]) => {
-    const strategy = name === 'localSgd' ? 'localSgd' : 'diloco';
-    return [name, { strategy, options: { ...options, every }, steps }];
-  }),
-);
+/** A layer whose weights are sines of their place. */
+function layer(inputs: number, outputs: number, first: number): nn.Linear {
+  const made = new nn.Linear(inputs, outputs);
+  const sines = (shape: readonly number[], from: number): Tensor => {
+    const length = shape.reduce((product, dim) => product * dim, 1);
+    const values = Float32Array.from({ length }, (_, at) => Math.sin(at + from));
+    return fromData(values, shape, 'f32');
+  };
+  made.weight.assign(sines([outputs, inputs], first));
+  made.bias?.assign(sines([outputs], first + inputs * outputs));
+  return made;
+}
 
-const sgd = { lr: 1, momentum: 0 };
-const others = {
-  'data parallelism': { strategy: 'ddp', options: { every: 1 }, steps },
-  'an outer step after each update': {
-    strategy: 'diloco',
-    options: { every: 1, outer: sgd },
-    steps,
-  },
-  'eight bits': { strategy: 'diloco', options: { every, bits: 8 }, steps },
-  'a median': { strategy: 'diloco', options: { every, aggregate: 'median' }, steps },
-  'a median in eight bits': {
-    strategy: 'diloco',
-    options: { every, aggregate: 'median', bits: 8 },
-    steps,
-  },
-  'four bits': { strategy: 'diloco', options: { every, bits: 4, fragments: 2 }, steps },
-} as const satisfies Readonly<Record<string, OuterTraining>>;
-
-/** A training that is interrupted while a message is on its way, and the same without an interruption. */
-const overlapping = {
-  every,
-  fragments: 2,
-  fragmentSyncDelay: 2,
-  fragmentUpdateAlpha: 0.5,
-  bits: 4,
-} as const;
-const throughout: OuterTraining = { strategy: 'diloco', options: overlapping, steps };
-
-const trainings: Readonly<Record<string, OuterTraining>> = { ...ofTorchft, ...others, throughout };
-
-let directory = '';
-let found: Readonly<Record<string, readonly Observations[]>> = {};
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'shardwise-outer-'));
-  const resumed = Object.fromEntries(
-    [4, 7, 11].map((after) => [
-      `resumed after ${after}`,
-      { ...throughout, interrupted: { folder: join(directory, String(after)), after } },
-    ]),
+function batch(step: number, rank: number): { readonly x: Tensor; readonly y: Tensor } {
+  const x = Float32Array.from({ length: rows * 3 }, (_, at) => Math.sin(at + 7 * step + 3 * rank));
+  const y = Float32Array.from({ length: rows * 4 }, (_, at) =>
+    Math.cos(0.3 * at + 5 * step + rank),
   );
-  const all: Readonly<Record<string, OuterTraining>> = { ...trainings, ...resumed };
-  const ranks = await runRanks(size, new URL('./ranks/outer-steps.ts', import.meta.url), {
-    world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
-    data: Object.values(all),
-    timeoutMs: trainingMs,
+  return { x: fromData(x, [rows, 3], 'f32'), y: fromData(y, [rows, 4], 'f32') };
+}
+
+async function valuesOf(model: nn.Module): Promise<readonly number[]> {
+  const values: number[] = [];
+  for (const parameter of model.parameters()) {
+    values.push(...Array.from(await parameter.data(), Number));
+  }
+  return values;
+}
+
+/** A strategy, and its outer steps if it has any. */
+type MakeStrategy = () => Strategy & { readonly outer?: OuterState };
+
+/** The model of tools/golden-diloco.py. */
+async function begin(makeStrategy: MakeStrategy) {
+  const model = new nn.Sequential(layer(3, 4, 0), new nn.Tanh(), layer(4, 4, 100));
+  const strategy = makeStrategy();
+  const parallel = await parallelize(model, strategy);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  return { model, parallel, optimizer, outer: strategy.outer };
+}
+
+/** A training of one rank. */
+interface Trained {
+  readonly losses: readonly number[];
+  readonly parameters: readonly number[];
+  /** The parameters after `synchronize()`. */
+  readonly synchronized: readonly number[];
+  /** The values that ranks have in common after each step. */
+  readonly anchors: readonly (readonly number[])[];
+}
+
+/**
+ * Trains on two ranks, and expects that outer steps leave the same values on both, bit for bit. With `interruptedAfter`,
+ * it saves after so many steps and goes on with a new model.
+ */
+async function train(
+  makeStrategy: MakeStrategy,
+  { interruptedAfter }: { readonly interruptedAfter?: number } = {},
+): Promise<readonly Trained[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'shardwise-outer-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const ranks = await onRanks(size, async ({ rank, group }): Promise<Trained> => {
+    const losses: number[] = [];
+    const anchors: (readonly number[])[] = [];
+    let run = await begin(makeStrategy);
+    for (let step = 0; step < 18; step++) {
+      if (interruptedAfter === step) {
+        const { model, optimizer, outer } = run;
+        const states = outer === undefined ? {} : { outer };
+        await checkpoints.save(folder, { step, model, optimizer, states }, { group });
+        run = await begin(makeStrategy);
+        const checkpoint = await checkpoints.load(folder);
+        await checkpoints.loadModel(checkpoint, run.model);
+        await checkpoints.loadOptimizer(checkpoint, run.model, run.optimizer);
+        const again = run.outer === undefined ? {} : { outer: run.outer };
+        await checkpoints.loadStates(checkpoint, again, { group });
+      }
+      const { parallel, optimizer, outer } = run;
+      const { x, y } = batch(step, rank);
+      optimizer.zeroGrad();
+      const loss = parallel.forward(x).sub(y).square().mean();
+      loss.backward();
+      await optimizer.step();
+      losses.push(await loss.item());
+      const fragments = (await outer?.stateDict())?.fragments ?? [];
+      anchors.push(
+        fragments.flatMap(({ anchor }) => [...new Float32Array(anchor.bytes.slice().buffer)]),
+      );
+    }
+    const parameters = await valuesOf(run.model);
+    await run.outer?.synchronize();
+    return { losses, parameters, synchronized: await valuesOf(run.model), anchors };
   });
-  const parsed = z.array(z.array(observations)).length(size).parse(ranks);
-  found = Object.fromEntries(
-    Object.keys(all).map((name, index) => [name, parsed.flatMap((rank) => rank[index] ?? [])]),
-  );
-}, testMs);
-
-afterAll(() => rm(directory, { recursive: true, force: true }));
-
-function ranksOf(name: string): readonly Observations[] {
-  const { [name]: ranks } = found;
-  expect(ranks).toHaveLength(size);
-  return ranks ?? [];
+  const [first, second] = ranks;
+  expect(second?.anchors).toEqual(first?.anchors);
+  expect(second?.synchronized).toEqual(first?.synchronized);
+  return ranks;
 }
 
 function expectClose(values: readonly number[], expected: readonly number[], digits: number): void {
@@ -114,61 +150,51 @@ function expectClose(values: readonly number[], expected: readonly number[], dig
   }
 }
 
-describe('outer steps compute what torchft computes', () => {
-  it.each(Object.keys(ofTorchft))('%s', (name) => {
-    const { [name]: expected } = golden.cases;
-    for (const [rank, { losses, parameters }] of ranksOf(name).entries()) {
-      const replica = expected?.replicas[rank];
-      expectClose(losses, replica?.losses ?? [], 5);
-      expectClose(parameters, replica?.parameters ?? [], 5);
-    }
-  });
-});
-
-describe('outer steps', () => {
-  it('leave the same values on all ranks, bit for bit', () => {
-    for (const name of Object.keys(found).filter((each) => each !== 'data parallelism')) {
-      const [first, second] = ranksOf(name);
-      expect(first?.anchors).toEqual(second?.anchors);
-      expect(first?.synchronized).toEqual(second?.synchronized);
-    }
-  });
-
-  it('are data parallelism if each follows one update of SGD', () => {
-    const everyUpdate = ranksOf('an outer step after each update');
-    for (const [rank, { losses, parameters }] of ranksOf('data parallelism').entries()) {
-      expectClose(everyUpdate[rank]?.losses ?? [], losses, 6);
-      expectClose(everyUpdate[rank]?.parameters ?? [], parameters, 6);
-    }
-  });
-
-  it('stay near those of an exact mean if messages have few bits, or are aggregated otherwise', () => {
-    const exact = ranksOf('diloco');
-    for (const [name, distance] of [
-      // The median of two values is their mean.
-      ['a median', 1e-6],
-      ['a median in eight bits', 0.02],
-      ['eight bits', 0.02],
-      ['four bits', 0.4],
-    ] as const) {
-      for (const [rank, { synchronized }] of ranksOf(name).entries()) {
-        const apart = (synchronized ?? []).map((value, at) =>
-          Math.abs(value - (exact[rank]?.synchronized?.[at] ?? Number.NaN)),
-        );
-        expect(Math.max(...apart)).toBeLessThan(distance);
+describe('outer steps leave the same values on all ranks and', () => {
+  it.each(Object.entries(golden.cases))(
+    'compute what torchft computes: %s',
+    async (name, { options, replicas }) => {
+      const all = { ...options, every };
+      const ranks = await train(() => (name === 'localSgd' ? localSgd(all) : diloco(all)));
+      for (const [rank, { losses, parameters }] of ranks.entries()) {
+        expectClose(losses, replicas[rank]?.losses ?? [], 5);
+        expectClose(parameters, replicas[rank]?.parameters ?? [], 5);
       }
+    },
+  );
+
+  it('are data parallelism if each follows one update of SGD', async () => {
+    const dataParallel = await train(() => ddp());
+    const outer = await train(() => diloco({ every: 1, outer: { lr: 1, momentum: 0 } }));
+    for (const [rank, { losses, parameters }] of outer.entries()) {
+      expectClose(losses, dataParallel[rank]?.losses ?? [], 6);
+      expectClose(parameters, dataParallel[rank]?.parameters ?? [], 6);
+    }
+  });
+
+  it.each([
+    // The median of two values is their mean.
+    ['are aggregated by their median', { aggregate: 'median' }, 1e-6],
+    ['are aggregated by their median in eight bits', { aggregate: 'median', bits: 8 }, 0.02],
+    ['have eight bits', { bits: 8 }, 0.02],
+    ['have four bits', { bits: 4, fragments: 2 }, 0.4],
+  ] as const)('stay near those of an exact mean if messages %s', async (_, options, distance) => {
+    const exact = await train(() => diloco({ ...golden.cases['diloco']?.options, every }));
+    const ranks = await train(() => diloco({ ...options, every }));
+    for (const [rank, { synchronized }] of ranks.entries()) {
+      const apart = synchronized.map((value, at) =>
+        Math.abs(value - (exact[rank]?.synchronized[at] ?? Number.NaN)),
+      );
+      expect(Math.max(...apart)).toBeLessThan(distance);
     }
   });
 
   it.each([4, 7, 11])(
     'go on from a checkpoint after %s updates, bit for bit, also if a message is on its way',
-    (after) => {
-      const resumed = ranksOf(`resumed after ${after}`);
-      for (const [rank, { losses, parameters, anchors }] of ranksOf('throughout').entries()) {
-        expect(resumed[rank]?.losses).toEqual(losses);
-        expect(resumed[rank]?.parameters).toEqual(parameters);
-        expect(resumed[rank]?.anchors).toEqual(anchors);
-      }
+    async (interruptedAfter) => {
+      const strategy: MakeStrategy = () =>
+        diloco({ every, fragments: 2, fragmentSyncDelay: 2, fragmentUpdateAlpha: 0.5, bits: 4 });
+      expect(await train(strategy, { interruptedAfter })).toEqual(await train(strategy));
     },
   );
 });

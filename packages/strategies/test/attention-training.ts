@@ -1,53 +1,41 @@
-import { createMesh } from '@shardwise/collectives';
-import {
-  arange,
-  fromData,
-  manualSeed,
-  nn,
-  optim,
-  setRank,
-  type Strategy,
-  Tensor,
-} from '@shardwise/core';
+import { arange, fromData, manualSeed, nn, optim, type Strategy, Tensor } from '@shardwise/core';
 import { currentSession } from '@shardwise/core/extend';
 import { compose, contextParallel, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
-import { interpreter } from '@shardwise/testing';
-import type { RankContext } from '@shardwise/testing/ranks';
-import { z } from 'zod';
-import { join } from '../../../../test/ranks/join.ts';
 
 /** A training whose sequences ranks cut. */
-export const attentionTask = z.object({
-  method: z.enum(['ring', 'allGather', 'ulysses', 'usp']),
-  order: z.enum(['headTail', 'contiguous']),
+export interface AttentionTask {
+  readonly method: 'ring' | 'allGather' | 'ulysses' | 'usp';
+  readonly order: 'headTail' | 'contiguous';
   /** The ranks of `cp`. The others are those of `dp`. */
-  cp: z.number(),
-  shared: z.enum(['ddp', 'zero', 'fsdp']),
-  rows: z.number(),
+  readonly cp: number;
+  readonly shared: 'ddp' | 'zero' | 'fsdp';
+  readonly rows: number;
   /** The number of tokens of each step. */
-  lengths: z.array(z.number()),
-  heads: z.number(),
-  groups: z.number(),
-  causal: z.boolean(),
+  readonly lengths: readonly number[];
+  readonly heads: number;
+  readonly groups: number;
+  readonly causal: boolean;
   /** The number of last keys that a query sees. Null: all. */
-  window: z.number().nullable(),
+  readonly window: number | null;
   /** The length of packed documents, of which the last may be shorter. Null: each row is one. */
-  documents: z.number().nullable(),
+  readonly documents: number | null;
   /** Whether the last tokens of each row are padding that no query sees. */
-  masked: z.boolean(),
+  readonly masked: boolean;
   /** Whether queries also attend to a memory that all ranks have. */
-  memory: z.boolean(),
+  readonly memory: boolean;
   /**
    * The number of tokens of a second sequence in each step, which attends to itself and to which the queries attend. The ranks have
    * parts of it, too. Null: there is none.
    */
-  sources: z.array(z.number()).nullable(),
-  device: z.enum(['cpu', 'interpreter']),
-});
-export type AttentionTask = z.infer<typeof attentionTask>;
+  readonly sources: readonly number[] | null;
+  readonly device: 'cpu' | 'interpreter';
+}
 
-export const trained = z.object({ losses: z.array(z.number()), weights: z.array(z.number()) });
-export type Trained = z.infer<typeof trained>;
+/** The losses of all steps, and the weights after the last. */
+export interface Trained {
+  readonly losses: readonly number[];
+  readonly weights: readonly number[];
+}
 
 const vocabulary = 11;
 const width = 4;
@@ -178,7 +166,6 @@ function batchOf(task: AttentionTask, step: number, first: number, count: number
   };
 }
 
-/** Trains and returns the losses of all steps, and the weights after the last. */
 async function train(
   task: AttentionTask,
   model: Attending,
@@ -232,31 +219,19 @@ function strategyOf({ method, order, shared, sources }: AttentionTask, dp: numbe
   return compose(contextParallel({ method, order, arange: 'places', ...cut }), parts[shared]());
 }
 
-/** Does the tasks on the ranks. */
-export async function main(context: RankContext): Promise<readonly Trained[]> {
-  const { group } = await join(context);
-  const { backend } = currentSession();
-  const found: Trained[] = [];
-  for (const task of z.array(attentionTask).parse(context.data)) {
-    const dp = group.size / task.cp;
-    const mesh = await createMesh(group, [
-      { name: 'dp', size: dp },
-      { name: 'cp', size: task.cp },
-    ]);
-    setRank({ device: task.device === 'cpu' ? backend : interpreter(), mesh });
-    manualSeed(0);
-    const model = new Attending(task);
-    const parallel = await parallelize(model, strategyOf(task, dp));
-    const share = task.rows / dp;
-    found.push(
-      await train(
-        task,
-        model,
-        ({ ids, keyRanges, seen, memory, hidden }) =>
-          parallel.forward(ids, keyRanges, seen, memory, hidden),
-        [mesh.coordinate('dp') * share, share],
-      ),
-    );
-  }
-  return found;
+/** Trains as one of the ranks of `dp` and `cp`, which have been set. */
+export async function trainInParts(task: AttentionTask): Promise<Trained> {
+  const { mesh } = currentSession();
+  const dp = mesh.group('dp').size;
+  manualSeed(0);
+  const model = new Attending(task);
+  const parallel = await parallelize(model, strategyOf(task, dp));
+  const share = task.rows / dp;
+  return train(
+    task,
+    model,
+    ({ ids, keyRanges, seen, memory, hidden }) =>
+      parallel.forward(ids, keyRanges, seen, memory, hidden),
+    [mesh.coordinate('dp') * share, share],
+  );
 }
