@@ -133,8 +133,8 @@ it('a page that starts ranks loads little, and a rank what it uses', async () =>
   ];
   expect(loadedKilobytes(page, report)).toBeLessThan(12);
   expect(loadedKilobytes(one, alone)).toBeLessThan(126.1);
-  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(163.4);
-  expect(loadedKilobytes(ddp, sending)).toBeLessThan(167.9);
+  expect(loadedKilobytes(ddp, sharing)).toBeLessThan(163.6);
+  expect(loadedKilobytes(ddp, sending)).toBeLessThan(168.1);
 });
 
 it('ddp loads nothing of strategies and layers that a page does not import, and nothing of machine code', async () => {
