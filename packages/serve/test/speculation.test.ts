@@ -142,12 +142,10 @@ test.each<readonly [string, () => Speculation]>([
   expect(probabilities.reduce((sum, each) => sum + each, 0)).toBeCloseTo(1, 4);
   const engine = new Engine(model, null, { speculation: speculation() });
   const counts = probabilities.map(() => 0);
-  const draws = 4000;
+  const draws = 3200;
   for (let seed = 0; seed < draws; seed += 32) {
-    const request = { prompt, maxNewTokens: 4, ignoreEos: true };
-    const texts = await Promise.all(
-      Array.from({ length: 32 }, (__, at) => answer(engine, { ...request, seed: seed + at })),
-    );
+    const request = { prompt, maxNewTokens: 4, ignoreEos: true, samples: 32, seed };
+    const texts = await complete(engine.generate(request));
     for (const { tokens } of texts) {
       const text = tokens.reduce((number, token) => number * 3 + token, 0);
       counts[text] = (counts[text] ?? 0) + 1;
@@ -168,7 +166,7 @@ test.each<readonly [string, () => Speculation]>([
     0,
   );
   const freedom = all.length - 1;
-  expect(freedom).toBeGreaterThan(20);
+  expect(freedom).toBeGreaterThan(10);
   // Five standard deviations above the mean.
   expect(chiSquare).toBeLessThan(freedom + 5 * Math.sqrt(2 * freedom));
 });
@@ -207,13 +205,19 @@ describe.each<readonly [string, () => Promise<Speculation>]>([
     'of one token': { ...request, maxNewTokens: 1 },
   };
 
+  const engines: Engine[] = [];
+  beforeAll(async () => {
+    for (const chosen of [{}, { speculation: await speculation() }]) {
+      const options = { ...chosen, blockSize: 4 };
+      engines.push(new Engine(randomModel('gpt2'), byteTokenizer(), options));
+    }
+  });
+
   test.each(Object.entries(requests))('%s', async (__, own) => {
     const texts: (readonly Completion[])[] = [];
-    for (const chosen of [{}, { speculation: await speculation() }]) {
-      const engine = new Engine(randomModel('gpt2'), byteTokenizer(), { ...chosen, blockSize: 4 });
+    for (const engine of engines) {
       texts.push(await complete(engine.generate(own)));
       expect(engine.statistics.usedBlocks).toBe(0);
-      await engine.dispose();
     }
     expect(texts[1]).toEqual(texts[0]);
   });
@@ -243,8 +247,8 @@ test('A bounded number of programs is compiled, and none for what has been befor
   const counts: number[] = [];
   for (const wave of [0, 1, 2, 2, 2]) counts.push(await compiledBy(wave));
   // Two for each form of a step of each model, and some for sizes that happen to be those of something else.
-  expect(counts[0]).toBeLessThanOrEqual(16);
-  expect(counts.slice(1, 4).reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(8);
+  expect(counts[0]).toBeLessThanOrEqual(14);
+  expect(counts.slice(1, 4).reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(6);
   expect(counts.at(-1)).toBe(0);
 });
 

@@ -90,12 +90,16 @@ export class Engine {
     const blockCount = blockCountOf(options, this.#facts.contextLength);
     this.#scheduler = new Scheduler({ ...scheduling, blockCount });
     const { blockSize, maxSequences, maxChunkTokens } = this.#scheduler;
-    const maxTokens = this.#facts.contextLength;
-    const sizes = { blockCount, blockSize, maxSequences, maxChunkTokens, maxTokens };
+    const sizes = {
+      blockCount,
+      blockSize,
+      // Each token that a step computes for a sequence has a row of its own in the table of single tokens.
+      maxSequences: maxSequences * tokensOfStep(speculation),
+      maxChunkTokens,
+      maxTokens: this.#facts.contextLength,
+    };
+    this.#cache = new PagedCache(sizes);
     this.#proposer = speculation === undefined ? null : proposerOf(speculation, this.#facts, sizes);
-    // Each token that a step computes for a sequence has a row of its own in the table of single tokens.
-    const maxSingles = maxSequences * tokensOfStep(speculation);
-    this.#cache = new PagedCache({ ...sizes, maxSequences: maxSingles });
     this.#steps = new ModelSteps(model, this.#facts, this.#cache);
     this.#now = now;
     this.#weights = this.#version();

@@ -17,6 +17,7 @@ export class DraftModel implements Proposer {
   readonly #cache: PagedCache;
   readonly #steps: ModelSteps;
 
+  /** `options` are those of the model's cache: a plan for up to other sizes would fit one of two like models only. */
   constructor(
     model: GeneratingModel,
     facts: ModelFacts,
@@ -26,7 +27,7 @@ export class DraftModel implements Proposer {
     this.modules = [facts.module];
     this.#tokens = tokens;
     this.#blockSize = options.blockSize;
-    this.#cache = new PagedCache({ ...options, maxSequences: 2 * options.maxSequences });
+    this.#cache = new PagedCache(options);
     this.#steps = new ModelSteps(model, facts, this.#cache);
   }
 

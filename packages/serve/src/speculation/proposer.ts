@@ -17,7 +17,8 @@ export interface OpenText {
 export interface ProposalStep {
   readonly plan: Pick<StepPlan, 'chunks' | 'copies'>;
   readonly scheduler: Pick<Scheduler, 'reserve'>;
-  textOf(sequence: Sequence): OpenText | undefined;
+  /** The text of a sequence. Undefined if its request has ended. */
+  readonly textOf: (sequence: Sequence) => OpenText | undefined;
 }
 
 /**
