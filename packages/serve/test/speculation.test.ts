@@ -1,4 +1,4 @@
-import { statistics } from '@shardwise/core';
+import { noGrad, statistics } from '@shardwise/core';
 import { fromData, Generator } from '@shardwise/core/extend';
 import { byteTokenizer } from '@shardwise/data';
 import { GPT2LMHeadModel } from '@shardwise/models';
@@ -11,7 +11,15 @@ import { lookUp } from '../src/speculation/prompt-lookup.ts';
 import type { Speculation } from '../src/speculation/speculation.ts';
 import type { TokenConstraint } from '../src/constraints/token-constraint.ts';
 import { metricsText } from '../src/http/metrics.ts';
-import { changedModel, golden, goldenModel, randomModel, randomTokens, useCpu } from './models.ts';
+import {
+  changedModel,
+  golden,
+  goldenModel,
+  randomModel,
+  randomTokens,
+  trainingLogProbabilities,
+  useCpu,
+} from './models.ts';
 
 beforeAll(useCpu);
 
@@ -266,6 +274,31 @@ test('A request that ends while the draft model computes leaves nothing behind.'
     expect(await other).toEqual(alone);
   }
   expect(engine.statistics).toMatchObject({ waiting: 0, running: 0, usedBlocks: 0 });
+});
+
+test('Texts go on with the weights that there are, when these change while a draft model computes.', async () => {
+  const model = randomModel('gpt2');
+  const speculation: Speculation = { method: 'draft', model: randomModel('gpt2') };
+  const engine = new Engine(model, null, { speculation });
+  const request = {
+    prompt: randomTokens(5, 37),
+    maxNewTokens: 60,
+    seed: 1,
+    logProbabilities: 0,
+    ignoreEos: true,
+  };
+  const pending = answer(engine, request);
+  for (let update = 0; update < 6; update++) {
+    for (const parameter of model.parameters()) {
+      noGrad(() => parameter.assign(parameter.mul(1.02)));
+      await parameter.realize();
+    }
+  }
+  expect((await pending).tokens).toHaveLength(60);
+  const { tokens, logProbabilities } = await answer(engine, request);
+  const all = await trainingLogProbabilities(model, [...request.prompt, ...tokens]);
+  expect(logProbabilities).toEqual(all.slice(36));
+  expect(engine.statistics.usedBlocks).toBe(0);
 });
 
 test('Prometheus reads how many tokens were proposed and accepted.', async () => {

@@ -245,6 +245,8 @@ export class Engine {
     if (plan.chunks.length === 0) return;
     this.#count(plan);
     const proposals = await this.#propose(plan);
+    // If the weights have changed meanwhile, the next step begins anew.
+    if (this.#version() !== this.#weights) return;
     // A request that has ended meanwhile has no blocks, so nothing may be written for it.
     const chunks = plan.chunks.filter(({ sequence }) => isInStep(sequence));
     if (chunks.length === 0) return;
