@@ -17,7 +17,10 @@ export class DraftModel implements Proposer {
   readonly #cache: PagedCache;
   readonly #steps: ModelSteps;
 
-  /** `options` are those of the model's cache: a plan for up to other sizes would fit one of two like models only. */
+  /**
+   * `options` are those of the model's cache. Models of the same architecture and widths share plans, which are made for
+   * sizes up to declared limits, so the limits must be the same.
+   */
   constructor(
     model: GeneratingModel,
     facts: ModelFacts,

@@ -30,7 +30,10 @@ export interface Proposer {
   readonly modules: readonly Module[];
   /** The bytes of its own keys and values. */
   readonly cacheBytes: number;
-  /** Proposes tokens, and reserves places for all that it returns. No place is reserved later than in the call itself. */
+  /**
+   * Proposes tokens, and reserves places for all that it returns. It reserves before it awaits anything, because blocks of
+   * a request that ends meanwhile must not be taken by another one in the same step.
+   */
   propose(step: ProposalStep): Promise<ReadonlyMap<Sequence, readonly number[]>>;
   dispose(): void;
 }
