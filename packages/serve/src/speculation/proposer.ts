@@ -3,7 +3,7 @@ import type { Scheduler, StepPlan } from '../scheduling/scheduler.ts';
 import type { Sequence } from '../scheduling/sequence.ts';
 
 /** A text that goes on, as far as proposing tokens needs it. */
-export interface OpenText {
+interface OpenText {
   /** How many tokens may come at most. */
   readonly left: number;
   /**
