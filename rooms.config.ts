@@ -210,7 +210,8 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     sampling: [],
     scheduling: ['blocks'],
     cache: ['blocks', 'scheduling'],
-    engine: ['constraints', 'sampling', 'scheduling', 'cache'],
+    speculation: ['scheduling', 'cache'],
+    engine: ['constraints', 'sampling', 'scheduling', 'cache', 'speculation'],
     http: ['constraints', 'sampling', 'engine'],
   },
   planner: {

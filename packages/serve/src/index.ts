@@ -1,8 +1,9 @@
 export { OutputConstraints } from './constraints/output-constraints.ts';
 export type { ConstrainedText, TokenConstraint } from './constraints/token-constraint.ts';
 export { complete, type Completion } from './engine/complete.ts';
-export { Engine, type EngineStatistics } from './engine/engine.ts';
+export { Engine } from './engine/engine.ts';
 export type { EngineOptions } from './engine/engine-options.ts';
+export type { EngineStatistics } from './engine/engine-statistics.ts';
 export type {
   FinishReason,
   GeneratedToken,
@@ -18,5 +19,6 @@ export {
   type ServedTokens,
   shortestFirst,
 } from './scheduling/policies.ts';
+export type { DraftSpeculation, NgramSpeculation, Speculation } from './speculation/speculation.ts';
 export type { SchedulerOptions } from './scheduling/scheduler.ts';
 export type { Sequence } from './scheduling/sequence.ts';

@@ -28,6 +28,9 @@ describe.each(['gpt2', 'llama'] as const)('The log-probabilities of %s', (family
     alone: { maxSequences: 1, maxChunkTokens: 256 },
     'with chunks of prompts': { maxChunkTokens: 19 },
     'with blocks of one token': { blockSize: 1 },
+    'with tokens that n-grams propose': {
+      speculation: { method: 'ngram', tokens: 3, promptLookupMin: 1 },
+    },
     'after preemptions': { blockSize: 8, cacheTokens: 400, prefixCaching: false },
   };
 

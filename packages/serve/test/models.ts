@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { cpu } from '@shardwise/backend-cpu';
-import { manualSeed, setRank } from '@shardwise/core';
+import { manualSeed, noGrad, setRank } from '@shardwise/core';
 import { fromData, Generator, type Tensor } from '@shardwise/core/extend';
 import {
   architectures,
@@ -83,6 +83,16 @@ export function randomModel(family: 'gpt2' | 'llama' | 'wide', seed = 1): Pretra
         },
         { generator },
       );
+}
+
+/** A model whose weights are a little larger than those of `randomModel`, which is right of it now and then. */
+export async function changedModel(family: 'gpt2' | 'llama' | 'wide'): Promise<PretrainedModel> {
+  const model = randomModel(family);
+  for (const parameter of model.parameters()) {
+    noGrad(() => parameter.assign(parameter.mul(1.1)));
+    await parameter.realize();
+  }
+  return model;
 }
 
 /**

@@ -4,6 +4,7 @@ import { expect } from 'vitest';
 import { complete, type Completion } from '../src/engine/complete.ts';
 import { Engine } from '../src/engine/engine.ts';
 import type { GenerationRequest } from '../src/engine/generation-request.ts';
+import type { Speculation } from '../src/speculation/speculation.ts';
 import { randomModel, randomTokens, trainingLogProbabilities } from './models.ts';
 
 /** Requests that begin with some common prefixes, for which the cache has too few blocks. */
@@ -32,6 +33,7 @@ function arrivingRequests(
 export async function expectAgreement(
   family: 'gpt2' | 'llama' | 'wide',
   count: number,
+  speculation?: Speculation,
 ): Promise<void> {
   const model = randomModel(family);
   const engine = new Engine(model, null, {
@@ -39,7 +41,9 @@ export async function expectAgreement(
     maxChunkTokens: 24,
     blockSize: 8,
     cacheTokens: 256,
+    ...(speculation === undefined ? {} : { speculation }),
   });
+  const alone = speculation === undefined ? engine : new Engine(model);
   const requests = arrivingRequests(count, family === 'wide' ? 2048 : 211);
   const compiled = statistics().programsCompiled;
   const pending: Promise<Completion | null>[] = [];
@@ -54,10 +58,14 @@ export async function expectAgreement(
   }
   const all = await Promise.all(pending);
   await engine.drain();
-  const { usedBlocks, preemptions, prefixTokens } = engine.statistics;
-  // Two for each form of a step, and some for sizes that happen to be those of something else.
-  expect(statistics().programsCompiled - compiled).toBeLessThan(20);
+  const { usedBlocks, preemptions, prefixTokens, proposedTokens, acceptedTokens } =
+    engine.statistics;
+  // Two for each form of a step of a model, and some for sizes that happen to be those of something else.
+  const models = speculation?.method === 'draft' ? 2 : 1;
+  expect(statistics().programsCompiled - compiled).toBeLessThan(20 * models);
   expect({ usedBlocks, waves: waves > 0 }).toEqual({ usedBlocks: 0, waves: count > 40 });
+  expect(acceptedTokens > 0).toBe(speculation !== undefined);
+  expect(proposedTokens > acceptedTokens).toBe(speculation !== undefined);
   expect(preemptions).toBeGreaterThan(0);
   expect(prefixTokens).toBeGreaterThan(0);
   for (const [index, request] of requests.entries()) {
@@ -67,9 +75,10 @@ export async function expectAgreement(
     expect(text.tokens).toHaveLength(request.maxNewTokens ?? 0);
     const expected = await trainingLogProbabilities(model, [...prompt, ...text.tokens]);
     expect(text.logProbabilities, `request ${index}`).toEqual(expected.slice(prompt.length - 1));
-    if (index % 8 === 0) expect(await answer(engine, request)).toEqual(text);
+    if (index % 8 === 0) expect(await answer(alone, request)).toEqual(text);
   }
   await engine.dispose();
+  await alone.dispose();
 }
 
 async function answer(engine: Engine, request: GenerationRequest): Promise<Completion> {

@@ -164,6 +164,7 @@ describe('a server of a folder', () => {
       blockSize: 16,
       maxSequences: 4,
       maxChunkTokens: 16,
+      speculativeTokens: undefined,
       maxWaiting: 8,
       requestTimeoutMs: 60_000,
       ...options,
@@ -188,6 +189,15 @@ describe('a server of a folder', () => {
       choices: [{ finish_reason: 'length' }],
       usage: { completion_tokens: 4 },
     });
+  });
+
+  it('makes the same texts with tokens that n-grams propose', async () => {
+    const url = await serve('language', { speculativeTokens: 3 });
+    const response = await post(`${url}/completions`, { ...greedy, max_tokens: 6 });
+    expect(await response.json()).toMatchObject({ choices: [{ text: expectedText }] });
+    await serving?.server.close(0);
+    await serving?.dispose();
+    await expect(serve('language', { speculativeTokens: 65 })).rejects.toThrow('from 1 to 64');
   });
 
   it('serves a GGUF file with the tokenizer that is in it', async () => {

@@ -304,7 +304,7 @@ export const topicsOfTraining: readonly Section[] = [
         'serve/engine',
         'Engines',
         'Requests that are answered together, and how their tokens are chosen.',
-        /^serve\/(constraints|engine|sampling)\//,
+        /^serve\/(constraints|engine|sampling|speculation)\//,
       ),
       topic(
         'serve/blocks',

@@ -11,7 +11,7 @@ export function mostLikely(scores: Float32Array): number {
 }
 
 /** Draws a token by its probability, with one number of the generator. */
-export function drawToken(scores: Float32Array, generator: Generator): number {
+export function drawToken(scores: Float32Array, generator: Pick<Generator, 'uniform'>): number {
   const probabilities = softmax(scores);
   const [drawn = 0] = generator.uniform(1, 0, 1);
   let sum = 0;

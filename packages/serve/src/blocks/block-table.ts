@@ -55,6 +55,13 @@ export class BlockTable {
     return copies;
   }
 
+  /** Takes the places behind the first `length` tokens away, and gives blocks back that no token has. */
+  truncate(length: number): void {
+    this.#length = Math.min(this.#length, length);
+    const needed = Math.ceil(this.#length / this.#blockSize);
+    for (const block of this.#blocks.splice(needed).toReversed()) this.#allocator.release(block);
+  }
+
   /** The place of a token in the cache: the number of its block times the size of a block, plus its place there. */
   slotOf(position: number): number {
     const block = this.#blocks[Math.floor(position / this.#blockSize)] ?? 0;

@@ -1,4 +1,17 @@
-import type { ScheduledChunk } from '../scheduling/sequence.ts';
+import type { ScheduledChunk, Sequence } from '../scheduling/sequence.ts';
+
+/** Tokens of a sequence that follow each other, which a step computes. */
+export interface TokenRun {
+  readonly sequence: Sequence;
+  /** The place of the first token in the sequence. */
+  readonly start: number;
+  readonly tokens: readonly number[];
+  /**
+   * Whether they attend together, as a chunk of a prompt does, of which only the last token has scores. The tokens of
+   * other runs are computed as single ones, each with scores. At most one run of a step is a chunk.
+   */
+  readonly isChunk: boolean;
+}
 
 /** Tokens that attend together: as many of each of some sequences. */
 export interface QueryGroup {
@@ -17,11 +30,8 @@ export interface QueryGroup {
 export interface StepLayout {
   /** First a chunk of a prompt, if there is one, and then single tokens. */
   readonly groups: readonly QueryGroup[];
-  /**
-   * The chunks whose next tokens are chosen by the scores of the last tokens of the row, one for each of these tokens. Null
-   * for a token whose scores nobody needs.
-   */
-  readonly scored: readonly (ScheduledChunk | null)[];
+  /** The runs of the last tokens of the row, which have scores: one for each of these tokens. Null for a token of no run. */
+  readonly scored: readonly (TokenRun | null)[];
 }
 
 /** A token of a step. */
@@ -31,24 +41,40 @@ interface Place {
   readonly slot: number;
 }
 
+/** The tokens of a chunk, and behind them those that are proposed. */
+export function runOf(
+  { sequence, start, count }: ScheduledChunk,
+  proposed: readonly number[] = [],
+): TokenRun {
+  const tokens = [...sequence.tokens.slice(start, start + count), ...proposed];
+  return { sequence, start, tokens, isChunk: count > 1 };
+}
+
 /**
- * Puts the chunks of a step, of which at most one has several tokens, into a row. The single tokens are one group. Programs
+ * Puts the tokens of a step into a row. The single tokens are one group, also those that follow each other: each has a
+ * row of the table of its own, and sees the keys up to its own place. So their number has no influence on how each of
+ * them is computed, nor on the number of programs. Programs
  * for one of something differ from those for several, so there are never fewer than two sequences with single tokens, and
  * two blocks of a sequence: what is missing is a token of a block that no sequence has, `spareBlock`, and blocks that no
  * query sees. The sizes of groups do not depend on each other, so that a program for any sizes is found soon.
  */
 export function layOut(
-  chunks: readonly ScheduledChunk[],
+  runs: readonly TokenRun[],
   { blockSize, spareBlock }: { readonly blockSize: number; readonly spareBlock: number },
 ): StepLayout {
-  const longer = chunks.filter(({ count }) => count > 1);
-  const single = chunks.filter(({ count }) => count === 1);
-  const groups = longer.map((chunk) => groupOf(placesOf(chunk), tablesOf([chunk]), spareBlock));
-  const scored = longer.map((chunk) => (chunk.isLast ? chunk : null));
+  const chunks = runs.filter(({ isChunk }) => isChunk);
+  const single = runs.filter(({ isChunk }) => !isChunk);
+  const groups = chunks.map((run) =>
+    groupOf(placesOf(run), [run.sequence.table.blocks], spareBlock),
+  );
+  const scored: (TokenRun | null)[] = [...chunks];
   if (single.length > 0) {
-    const [places, tables] = [single.flatMap(placesOf), tablesOf(single)];
-    scored.push(...single.map((chunk) => (chunk.isLast ? chunk : null)));
-    if (single.length === 1) {
+    const places = single.flatMap(placesOf);
+    const tables = single.flatMap(({ sequence, tokens }) =>
+      tokens.map(() => sequence.table.blocks),
+    );
+    scored.push(...single.flatMap((run) => run.tokens.map(() => run)));
+    if (places.length === 1) {
       places.push({ token: 0, position: 0, slot: spareBlock * blockSize });
       tables.push([spareBlock]);
       scored.push(null);
@@ -58,16 +84,12 @@ export function layOut(
   return { groups, scored };
 }
 
-function placesOf({ sequence, start, count }: ScheduledChunk): Place[] {
-  return Array.from({ length: count }, (_, at) => ({
-    token: sequence.tokens[start + at] ?? 0,
+function placesOf({ sequence, start, tokens }: TokenRun): Place[] {
+  return tokens.map((token, at) => ({
+    token,
     position: start + at,
     slot: sequence.table.slotOf(start + at),
   }));
-}
-
-function tablesOf(chunks: readonly ScheduledChunk[]): (readonly number[])[] {
-  return chunks.map(({ sequence }) => sequence.table.blocks);
 }
 
 function groupOf(

@@ -33,6 +33,19 @@ export class Continuation {
     this.#constrained = request.constraint?.begin() ?? null;
   }
 
+  /** How many tokens may come at most. */
+  get left(): number {
+    return this.#request.maxNewTokens - this.#count;
+  }
+
+  /**
+   * What it would choose with these scores, `ahead` tokens behind the next one, if the request had no constraint. Changes
+   * the scores. Shape: scores [V].
+   */
+  guess(scores: Float32Array, tokens: readonly number[], ahead: number): number {
+    return this.#sampler.guess(scores, tokens, ahead);
+  }
+
   /**
    * Chooses the next token. Changes the scores. `tokens` are those until now. Throws DataError if the request's
    * constraint lets no token come.
@@ -51,7 +64,7 @@ export class Continuation {
     if (!isEnd) this.#constrained?.accept(token);
     const isComplete = this.#constrained?.isComplete === true;
     const { text, ended } = this.#stops.push(added);
-    const isFull = this.#count >= this.#request.maxNewTokens;
+    const isFull = this.left <= 0;
     const finishReason = isEnd || ended || isComplete ? 'stop' : isFull ? 'length' : null;
     const whole = finishReason === null || ended ? text : text + this.#rest();
     return {

@@ -1,10 +1,16 @@
 import { ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import type { Speculation } from '../speculation/speculation.ts';
 import { type SchedulerOptions, schedulerRules } from '../scheduling/scheduler.ts';
 
 /** Options of an engine. */
 export interface EngineOptions extends Omit<SchedulerOptions, 'blockCount'> {
   /** The number of tokens for which the cache has places. Default: eight times the context, at most 16384. */
   readonly cacheTokens?: number;
+  /**
+   * How tokens are proposed, of which a step computes several for a sequence. Texts are the same with it. Default: none
+   * are.
+   */
+  readonly speculation?: Speculation;
   /** The time in milliseconds, for deadlines. Default: `performance.now`. */
   readonly now?: () => number;
 }
@@ -14,6 +20,7 @@ const { blockCount: _, ...ofScheduler } = schedulerRules;
 export const engineRules: OptionRules<EngineOptions> = {
   ...ofScheduler,
   cacheTokens: option.integer(1),
+  speculation: option.object<Speculation>("an object with the method 'ngram' or 'draft'"),
   now: option.callback(),
 };
 

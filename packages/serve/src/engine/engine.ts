@@ -2,24 +2,28 @@ import {
   checkOptions,
   ConfigError,
   defaultGenerator,
+  type Module,
   TensorStateError,
 } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
 import { evaluating, type GeneratingModel, modelFacts, type ModelFacts } from '@shardwise/models';
 import { PagedCache } from '../cache/paged-cache.ts';
-import { layOut } from '../cache/step-layout.ts';
+import { ModelSteps, type StepScores } from '../cache/model-steps.ts';
+import { layOut, runOf } from '../cache/step-layout.ts';
 import { OutputConstraints } from '../constraints/output-constraints.ts';
 import { Scheduler, type StepPlan } from '../scheduling/scheduler.ts';
-import type { Sequence } from '../scheduling/sequence.ts';
+import { isInStep, type Sequence } from '../scheduling/sequence.ts';
+import type { Proposer } from '../speculation/proposer.ts';
+import { checkSpeculation, proposerOf, tokensOfStep } from '../speculation/speculation.ts';
 import { Continuation } from './continuation.ts';
 import { blockCountOf, engineRules, type EngineOptions } from './engine-options.ts';
+import type { EngineStatistics } from './engine-statistics.ts';
 import {
   type CheckedRequest,
   checkRequest,
   type GeneratedToken,
   type GenerationRequest,
 } from './generation-request.ts';
-import { ModelSteps } from './model-steps.ts';
 import { weightsVersion } from './weights-version.ts';
 import { ValueQueue } from './value-queue.ts';
 
@@ -32,27 +36,6 @@ interface OpenRequest {
   readonly open: Map<Sequence, Continuation>;
   /** How many samples have begun. */
   begun: number;
-}
-
-/** Counts since an engine was made. */
-export interface EngineStatistics {
-  readonly steps: number;
-  readonly requests: number;
-  /** Tokens whose keys and values were computed, of prompts and behind them. */
-  readonly computedTokens: number;
-  readonly generatedTokens: number;
-  /** Tokens of prompts that were found in the cache. */
-  readonly prefixTokens: number;
-  readonly preemptions: number;
-  readonly waiting: number;
-  readonly running: number;
-  readonly blocks: number;
-  readonly usedBlocks: number;
-  /** Places of used blocks that have no token. Only the last block of a sequence has such places. */
-  readonly emptyPlaces: number;
-  /** Blocks that nobody uses, whose content a prompt may begin with. */
-  readonly keptBlocks: number;
-  readonly cacheBytes: number;
 }
 
 /**
@@ -71,6 +54,7 @@ export class Engine {
   readonly #facts: ModelFacts;
   readonly #scheduler: Scheduler;
   readonly #cache: PagedCache;
+  readonly #proposer: Proposer | null;
   readonly #now: () => number;
   readonly #requests = new Map<Sequence, OpenRequest>();
   readonly #counts = {
@@ -79,6 +63,8 @@ export class Engine {
     computedTokens: 0,
     generatedTokens: 0,
     prefixTokens: 0,
+    proposedTokens: 0,
+    acceptedTokens: 0,
     preemptions: 0,
   };
   #constraints: OutputConstraints | undefined;
@@ -88,7 +74,7 @@ export class Engine {
 
   /**
    * Throws ConfigError for a model that is no language model, for one whose layers are divided into the stages of a
-   * pipeline, and for options that are out of range.
+   * pipeline, for a draft model that cannot stand in for it, and for options that are out of range.
    */
   constructor(
     model: GeneratingModel,
@@ -96,24 +82,27 @@ export class Engine {
     options: EngineOptions = {},
   ) {
     checkOptions('an engine', options, engineRules);
-    const { cacheTokens: _, now = () => performance.now(), ...scheduling } = options;
+    const { cacheTokens: _, speculation, now = () => performance.now(), ...scheduling } = options;
+    if (speculation !== undefined) checkSpeculation(speculation);
     this.#tokenizer = tokenizer;
     this.#facts = modelFacts(model);
     if (this.#facts.sharedAxes.length > 0) throw dividedModel(this.#facts);
     const blockCount = blockCountOf(options, this.#facts.contextLength);
     this.#scheduler = new Scheduler({ ...scheduling, blockCount });
     const { blockSize, maxSequences, maxChunkTokens } = this.#scheduler;
-    const maxTokens = this.#facts.contextLength;
-    this.#cache = new PagedCache({
+    const sizes = {
       blockCount,
       blockSize,
-      maxSequences,
+      // Each token that a step computes for a sequence has a row of its own in the table of single tokens.
+      maxSequences: maxSequences * tokensOfStep(speculation),
       maxChunkTokens,
-      maxTokens,
-    });
+      maxTokens: this.#facts.contextLength,
+    };
+    this.#cache = new PagedCache(sizes);
+    this.#proposer = speculation === undefined ? null : proposerOf(speculation, this.#facts, sizes);
     this.#steps = new ModelSteps(model, this.#facts, this.#cache);
     this.#now = now;
-    this.#weights = weightsVersion(this.#facts.module);
+    this.#weights = this.#version();
   }
 
   get tokenizer(): Tokenizer | null {
@@ -140,7 +129,7 @@ export class Engine {
       usedBlocks: allocator.used,
       emptyPlaces,
       keptBlocks: allocator.kept,
-      cacheBytes: this.#cache.byteLength,
+      cacheBytes: this.#cache.byteLength + (this.#proposer?.cacheBytes ?? 0),
     };
   }
 
@@ -186,6 +175,7 @@ export class Engine {
     this.#failAll(disposed());
     await this.drain();
     this.#cache.dispose();
+    this.#proposer?.dispose();
   }
 
   async *#answer(open: OpenRequest): AsyncGenerator<GeneratedToken, void, void> {
@@ -237,13 +227,13 @@ export class Engine {
   async #run(): Promise<void> {
     // The caller of `generate` may still add requests that begin together.
     await Promise.resolve();
-    const restore = evaluating(this.#facts.module);
+    const restore = this.#modules().map((module) => evaluating(module));
     try {
       while (!this.#scheduler.isIdle) await this.#step();
     } catch (error) {
       this.#failAll(error);
     } finally {
-      restore();
+      for (const each of restore.toReversed()) each();
       this.#loop = null;
     }
   }
@@ -254,28 +244,32 @@ export class Engine {
     for (const sequence of plan.expired) this.#expire(sequence);
     if (plan.chunks.length === 0) return;
     this.#count(plan);
+    const proposals = await this.#propose(plan);
+    // If the weights have changed meanwhile, the next step begins anew.
+    if (this.#version() !== this.#weights) return;
+    // A request that has ended meanwhile has no blocks, so nothing may be written for it.
+    const chunks = plan.chunks.filter(({ sequence }) => isInStep(sequence));
+    if (chunks.length === 0) return;
     this.#cache.copyBlocks(plan.copies);
-    const layout = layOut(plan.chunks, {
-      blockSize: this.#scheduler.blockSize,
-      spareBlock: this.#cache.spareBlock,
-    });
-    const asksForLogProbabilities = plan.chunks.some(
+    const layout = layOut(
+      chunks.map((chunk) => runOf(chunk, proposals.get(chunk.sequence))),
+      { blockSize: this.#scheduler.blockSize, spareBlock: this.#cache.spareBlock },
+    );
+    const asksForLogProbabilities = chunks.some(
       ({ sequence }) => this.#requests.get(sequence)?.request.logProbabilities !== undefined,
     );
     const all = await this.#steps.run(layout, asksForLogProbabilities);
-    this.#scheduler.complete(plan);
-    for (const [index, chunk] of layout.scored.entries()) {
-      const scores = all[index];
-      if (chunk === null || scores === undefined) continue;
-      const { sequence } = chunk;
+    this.#scheduler.complete({ chunks });
+    for (const { sequence, isLast } of chunks) {
+      const rows = all.filter((_, index) => layout.scored[index]?.sequence === sequence);
       const open = this.#requests.get(sequence);
-      if (open === undefined) continue;
+      if (!isLast || open === undefined) continue;
       const forks: Sequence[] = [];
       while (sequence.samples > 1) forks.push(this.#scheduler.fork(sequence));
       for (const fork of forks) this.#begin(open, fork);
       try {
         for (const each of [sequence, ...forks]) {
-          this.#add(open, each, scores.scores.slice(), scores.logProbabilities);
+          this.#follow(open, each, proposals.get(each) ?? [], rows);
         }
       } catch (error) {
         // The others go on.
@@ -285,22 +279,55 @@ export class Engine {
     }
   }
 
+  async #propose(plan: StepPlan): Promise<ReadonlyMap<Sequence, readonly number[]>> {
+    if (this.#proposer === null) return new Map();
+    const textOf = (sequence: Sequence): Continuation | undefined =>
+      this.#requests.get(sequence)?.open.get(sequence);
+    const proposals = await this.#proposer.propose({ plan, scheduler: this.#scheduler, textOf });
+    for (const { length } of proposals.values()) {
+      this.#counts.proposedTokens += length;
+      this.#counts.computedTokens += length;
+    }
+    return proposals;
+  }
+
+  /**
+   * Chooses the next token of a sequence, and those behind it as long as it is what was proposed. Each is chosen as if
+   * nothing had been proposed, with the scores behind the tokens before it.
+   */
+  #follow(
+    open: OpenRequest,
+    sequence: Sequence,
+    proposed: readonly number[],
+    rows: readonly StepScores[],
+  ): void {
+    for (const [at, row] of rows.entries()) {
+      const next = this.#add(open, sequence, row);
+      if (next === undefined || next.token !== proposed[at]) break;
+      this.#counts.acceptedTokens++;
+      if (next.finishReason !== null) break;
+      this.#scheduler.accept(sequence);
+    }
+    this.#scheduler.giveBack(sequence);
+  }
+
   /** Chooses the next token of a sequence, and ends it if that is its last one. */
   #add(
     open: OpenRequest,
     sequence: Sequence,
-    scores: Float32Array,
-    logProbabilities: Float32Array | null,
-  ): void {
+    { scores, logProbabilities }: StepScores,
+  ): GeneratedToken | undefined {
     const asked = open.request.logProbabilities !== undefined;
+    // Samples of a prompt begin with the same scores, which are changed.
     const next = open.open
       .get(sequence)
-      ?.next(scores, asked ? logProbabilities : null, sequence.tokens);
-    if (next === undefined) return;
+      ?.next(scores.slice(), asked ? logProbabilities : null, sequence.tokens);
+    if (next === undefined) return undefined;
     this.#counts.generatedTokens++;
     this.#scheduler.append(sequence, next.token);
     open.queue.push(next);
     if (next.finishReason !== null) this.#end(open, sequence);
+    return next;
   }
 
   #expire(sequence: Sequence): void {
@@ -318,10 +345,18 @@ export class Engine {
 
   /** Forgets keys and values that other weights have made. */
   #followWeights(): void {
-    const version = weightsVersion(this.#facts.module);
+    const version = this.#version();
     if (version === this.#weights) return;
     this.#weights = version;
     this.#scheduler.restart();
+  }
+
+  #modules(): readonly Module[] {
+    return [this.#facts.module, ...(this.#proposer?.modules ?? [])];
+  }
+
+  #version(): number {
+    return Math.max(...this.#modules().map(weightsVersion));
   }
 
   #count({ chunks, preempted }: StepPlan): void {

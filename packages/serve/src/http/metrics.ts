@@ -1,4 +1,4 @@
-import type { EngineStatistics } from '../engine/engine.ts';
+import type { EngineStatistics } from '../engine/engine-statistics.ts';
 import type { ServedModel } from './served-model.ts';
 
 interface Metric {
@@ -45,6 +45,18 @@ const metrics: readonly Metric[] = [
     kind: 'counter',
     help: 'Tokens of prompts that were found in the cache.',
     value: ({ prefixTokens }) => prefixTokens,
+  },
+  {
+    name: 'vllm:spec_decode_num_draft_tokens_total',
+    kind: 'counter',
+    help: 'Tokens that were proposed to follow others.',
+    value: ({ proposedTokens }) => proposedTokens,
+  },
+  {
+    name: 'vllm:spec_decode_num_accepted_tokens_total',
+    kind: 'counter',
+    help: 'Proposed tokens that did follow.',
+    value: ({ acceptedTokens }) => acceptedTokens,
   },
   {
     name: 'shardwise:computed_tokens_total',

@@ -8,6 +8,8 @@ export class TokenSampler {
   readonly #penalize: LogitsProcessor;
   readonly #generator: Generator | null;
   readonly #promptLength: number;
+  /** Numbers that were drawn for tokens to come. The first one is for the next token. */
+  readonly #drawn: number[] = [];
 
   /** `promptLength` is the number of tokens that were not generated. */
   constructor(options: SamplingOptions, seed: number, promptLength: number) {
@@ -24,9 +26,22 @@ export class TokenSampler {
 
   /** The next token. Changes the scores. `tokens` are those of the sequence until now. Shape: scores [V]. */
   choose(scores: Float32Array, tokens: readonly number[]): number {
+    const token = this.guess(scores, tokens, 0);
+    this.#drawn.shift();
+    return token;
+  }
+
+  /**
+   * What it would choose with these scores, `ahead` tokens behind the next one, as a later `choose` in that place uses
+   * the same number. Changes the scores. Shape: scores [V].
+   */
+  guess(scores: Float32Array, tokens: readonly number[], ahead: number): number {
     this.#penalize(scores, tokens.slice(this.#promptLength));
     for (const process of this.#processors) process(scores, tokens);
-    return this.#generator === null ? mostLikely(scores) : drawToken(scores, this.#generator);
+    const generator = this.#generator;
+    if (generator === null) return mostLikely(scores);
+    while (this.#drawn.length <= ahead) this.#drawn.push(...generator.uniform(1, 0, 1));
+    return drawToken(scores, { uniform: () => Float32Array.from(this.#drawn.slice(ahead)) });
   }
 }
 

@@ -2,7 +2,7 @@ import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/
 import { BlockAllocator, type BlockCopy } from '../blocks/block-allocator.ts';
 import { BlockTable } from '../blocks/block-table.ts';
 import { firstCome, type SchedulingPolicy } from './policies.ts';
-import type { ScheduledChunk, Sequence, SequenceOptions } from './sequence.ts';
+import { isInStep, type ScheduledChunk, type Sequence, type SequenceOptions } from './sequence.ts';
 
 /** Options of a scheduler. The names are those of vLLM. */
 export interface SchedulerOptions {
@@ -200,11 +200,33 @@ export class Scheduler {
   /** Notes that a step has computed its chunks. */
   complete({ chunks }: Pick<StepPlan, 'chunks'>): void {
     for (const { sequence, start, count } of chunks) {
-      // A sequence that was removed meanwhile has no blocks.
-      if (sequence.table.length < start + count) continue;
+      if (!isInStep(sequence)) continue;
       sequence.computed = start + count;
-      if (this.#prefixCaching) sequence.table.seal(sequence.tokens, sequence.computed);
+      this.#seal(sequence);
     }
+  }
+
+  /**
+   * Makes places for tokens that are proposed behind the chunk of a sequence in a plan: as many as there are without
+   * taking blocks from another sequence. Returns how many.
+   */
+  reserve({ table }: Sequence, count: number): number {
+    let places = count;
+    while (places > 0 && table.blocksFor(places) > this.allocator.available) places--;
+    // Nothing is copied: the last block is no other sequence's, because the plan has made a place in it.
+    table.append(places);
+    return places;
+  }
+
+  /** Notes that a proposed token was the next one, whose keys and values are therefore computed. It was appended before. */
+  accept(sequence: Sequence): void {
+    sequence.computed++;
+    this.#seal(sequence);
+  }
+
+  /** Takes the places of proposed tokens back that were not accepted. */
+  giveBack({ table, computed }: Sequence): void {
+    table.truncate(computed);
   }
 
   /** What contradicts itself in blocks and sequences. Empty if all is well. Tests ask after every step. */
@@ -221,6 +243,10 @@ export class Scheduler {
     if (this.#waiting.some(({ table }) => table.length > 0)) faults.push('one waits with blocks');
     if (this.#running.length > this.maxSequences) faults.push('too many sequences run');
     return faults;
+  }
+
+  #seal({ table, tokens, computed }: Sequence): void {
+    if (this.#prefixCaching) table.seal(tokens, computed);
   }
 
   /** How many tokens of a sequence a step computes at most. */

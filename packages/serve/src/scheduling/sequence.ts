@@ -40,6 +40,11 @@ export interface Sequence {
   prefixHit: number;
 }
 
+/** Whether a sequence takes part in the step that runs. One that was removed meanwhile has no places. */
+export function isInStep({ table }: Sequence): boolean {
+  return table.length > 0;
+}
+
 /** Some tokens of a sequence that the next step computes. */
 export interface ScheduledChunk {
   readonly sequence: Sequence;

@@ -270,6 +270,7 @@ const serveSchema = z.object({
   blockSize: z.number(),
   maxSequences: z.number(),
   maxChunkTokens: z.number(),
+  speculativeTokens: z.number().optional(),
   maxWaiting: z.number(),
   requestTimeout: z.number().default(600_000),
   drainTimeout: z.number().default(30_000),
@@ -288,6 +289,7 @@ export async function serveByOptions(model: string, raw: unknown): Promise<numbe
     device: options.device,
     threads: options.threads,
     cacheTokens: options.cacheTokens,
+    speculativeTokens: options.speculativeTokens,
     requestTimeoutMs: options.requestTimeout,
     drainTimeoutMs: options.drainTimeout,
   });

@@ -37,6 +37,11 @@ export function addServe(program: Command): Command {
     .option('--block-size <tokens>', 'tokens of a block of the cache', parseRanks, 16)
     .option('--max-sequences <count>', 'sequences that run at once', parseRanks, 32)
     .option('--max-chunk-tokens <count>', 'tokens of a prompt in a step', parseRanks, 64)
+    .option(
+      '--speculative-tokens <count>',
+      'tokens that are proposed in a step, as they came before in the text (default: none)',
+      parseRanks,
+    )
     .option('--max-waiting <count>', 'requests that wait; others get status 429', parseRanks, 128)
     .option('--request-timeout <seconds>', 'longest time of a request (default: 600)', parseSeconds)
     .option(

@@ -23,6 +23,8 @@ export interface ServeOptions {
   readonly blockSize: number;
   readonly maxSequences: number;
   readonly maxChunkTokens: number;
+  /** How many tokens n-grams of a text propose in a step. Undefined: none. */
+  readonly speculativeTokens: number | undefined;
   readonly maxWaiting: number;
   readonly requestTimeoutMs: number;
 }

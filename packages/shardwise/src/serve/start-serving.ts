@@ -96,13 +96,16 @@ async function ready(opened: OpenedModel, options: ServeOptions): Promise<ReadyM
 /** An engine that has made one token. Its memory is there, and its first programs are compiled. */
 async function readyEngine(
   { model, tokenizer }: OpenedModel,
-  { cacheTokens, blockSize, maxSequences, maxChunkTokens }: ServeOptions,
+  { cacheTokens, blockSize, maxSequences, maxChunkTokens, speculativeTokens }: ServeOptions,
 ): Promise<ReadyModel> {
   const engine = new Engine(model, tokenizer, {
     blockSize,
     maxSequences,
     maxChunkTokens,
     ...(cacheTokens === undefined ? {} : { cacheTokens }),
+    ...(speculativeTokens === undefined
+      ? {}
+      : { speculation: { method: 'ngram', tokens: speculativeTokens } }),
   });
   const { blocks } = engine.statistics;
   try {

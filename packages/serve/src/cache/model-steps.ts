@@ -1,7 +1,7 @@
 import { noGrad, stack, withoutValues } from '@shardwise/core/extend';
 import type { GeneratingModel, ModelFacts } from '@shardwise/models';
-import type { PagedCache } from '../cache/paged-cache.ts';
-import type { StepLayout } from '../cache/step-layout.ts';
+import type { PagedCache } from './paged-cache.ts';
+import type { StepLayout } from './step-layout.ts';
 
 /** What the model says of the token behind one. Shape: each [V]. */
 export interface StepScores {
