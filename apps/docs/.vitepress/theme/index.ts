@@ -3,7 +3,6 @@ import DefaultTheme from 'vitepress/theme-without-fonts';
 import type { Theme } from 'vitepress';
 import { defineAsyncComponent, type Component } from 'vue';
 import { RunExample } from '../../playground/run-example.ts';
-import { isolatePage } from './isolate-page.ts';
 import { SiteLayout } from './site-layout.ts';
 import './style.css';
 
@@ -70,7 +69,9 @@ export default {
   extends: DefaultTheme,
   Layout: SiteLayout,
   enhanceApp({ app, siteData }) {
-    if (!import.meta.env.SSR && import.meta.env.PROD) void isolatePage(siteData.value.base);
+    if (!import.meta.env.SSR && import.meta.env.PROD && !crossOriginIsolated) {
+      void import('./isolate-page.ts').then(({ isolatePage }) => isolatePage(siteData.value.base));
+    }
     // Each component is loaded only by the pages that use it.
     for (const [name, component] of Object.entries(components)) app.component(name, component);
   },

@@ -2,11 +2,11 @@
 const MARK = 'shardwise-isolated';
 
 /**
- * Isolates the page if its host sends no headers that do. A service worker adds them, and the page is loaded once more.
+ * Isolates a page whose host sends no headers that do. A service worker adds them, and the page is loaded once more.
  * If there is no service worker, or it does not help, ranks communicate over ports.
  */
 export async function isolatePage(base: string): Promise<void> {
-  if (crossOriginIsolated || !isSecureContext || !('serviceWorker' in navigator)) return;
+  if (!isSecureContext || !('serviceWorker' in navigator)) return;
   try {
     if (sessionStorage.getItem(MARK) !== null) return;
     const reload = (): void => {
