@@ -4,10 +4,11 @@ import {
   createThreadsWorld,
   singleGroup,
 } from '@shardwise/collectives';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError, setRank } from '@shardwise/core';
 import type { ProcessGroup } from '@shardwise/core/extend';
+import { interpreter } from '@shardwise/testing';
 import { profiler } from 'shardwise';
-import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runRanks } from '../../../test/support/run-ranks.ts';
 import { bandwidthOf } from '../src/communication/bandwidth.ts';
 import { CallLog, type FinishedCall } from '../src/communication/call-log.ts';
@@ -260,6 +261,9 @@ describe('bandwidth', () => {
 
 describe('a logger', () => {
   const world = () => createLoopbackTransports(2).map((transport) => createGroup(transport));
+
+  // Groups are named by the mesh of the rank, which may be that of a file of tests before this one.
+  beforeEach(() => setRank({ device: interpreter() }));
 
   it('counts the bytes of the whole where each rank has a part', async () => {
     const groups = world();
