@@ -122,16 +122,25 @@ const clusterSchema: z.ZodType<ClusterDescription> = z.strictObject({
 export function readCluster(json: unknown): ClusterDescription {
   const parsed = clusterSchema.safeParse(json);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const path = (issue?.path ?? []).map(String).join('.');
+  const { field, found } = firstFault(parsed.error);
   throw new ConfigError(
     {
       asked: 'the description of a cluster',
-      found: `${path === '' ? 'the whole' : `'${path}'`}: ${issue?.message ?? 'it does not fit'}`,
+      found,
       todo: 'Correct it, or name a cluster such as 128xh100; `shardwise measure` describes this machine',
     },
-    { path },
+    { path: field },
   );
+}
+
+/** The first field of a file that does not fit, and what is wrong with it in words. */
+export function firstFault({ issues: [issue] }: z.ZodError): {
+  readonly field: string;
+  readonly found: string;
+} {
+  const field = (issue?.path ?? []).map(String).join('.');
+  const place = field === '' ? 'the whole' : `'${field}'`;
+  return { field, found: `${place}: ${issue?.message ?? 'it does not fit'}` };
 }
 
 /** The number of all devices. */

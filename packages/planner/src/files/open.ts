@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { namedCluster } from '../cluster/catalogue.ts';
-import { type ClusterDescription, readCluster } from '../cluster/cluster.ts';
+import { type ClusterDescription, firstFault, readCluster } from '../cluster/cluster.ts';
 import type { PlannedStep } from '../cost/compare.ts';
 import { stepTerms } from '../cost/step-time.ts';
 import { describeConfig } from '../model/describe-config.ts';
@@ -53,12 +53,10 @@ const planSchema = z.object({ ranked: z.tuple([plannedStep], z.unknown()) });
 export async function openPlan(path: string): Promise<PlannedStep> {
   const parsed = planSchema.safeParse(await readJson(path, 'a plan'));
   if (parsed.success) return parsed.data.ranked[0];
-  const [issue] = parsed.error.issues;
-  const field = (issue?.path ?? []).map(String).join('.');
   throw new ConfigError(
     {
       asked: `the plan in ${path}`,
-      found: `${field === '' ? 'the whole' : `'${field}'`}: ${issue?.message ?? 'it does not fit'}`,
+      found: firstFault(parsed.error).found,
       todo: 'Write it with `shardwise plan … --json > plan.json`, for a model that fits',
     },
     { path },
