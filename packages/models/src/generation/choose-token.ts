@@ -16,7 +16,8 @@ export function drawToken(scores: Float32Array, generator: Pick<Generator, 'unif
   const [drawn = 0] = generator.uniform(1, 0, 1);
   let sum = 0;
   let last = 0;
-  for (const [token, probability] of probabilities.entries()) {
+  for (let token = 0; token < probabilities.length; token++) {
+    const probability = probabilities[token] ?? 0;
     if (probability === 0) continue;
     sum += probability;
     last = token;

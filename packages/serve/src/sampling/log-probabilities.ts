@@ -11,13 +11,14 @@ export function mostLikelyTokens(
 ): readonly TokenProbability[] {
   const best: TokenProbability[] = [];
   if (count === 0) return best;
-  for (const [token, logProbability] of logProbabilities.entries()) {
-    const last = best.at(-1);
-    if (best.length === count && last !== undefined && logProbability <= last.logProbability)
-      continue;
+  let least = Number.NEGATIVE_INFINITY;
+  for (let token = 0; token < logProbabilities.length; token++) {
+    const logProbability = logProbabilities[token] ?? 0;
+    if (best.length === count && logProbability <= least) continue;
     const behind = best.findIndex((other) => other.logProbability < logProbability);
     best.splice(behind < 0 ? best.length : behind, 0, { token, logProbability });
     if (best.length > count) best.pop();
+    least = best.at(-1)?.logProbability ?? least;
   }
   return best;
 }
