@@ -5,6 +5,7 @@ import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../memory/native-calls.ts';
 import { packedBytes } from './products/plan-tasks.ts';
+import { PlannedTasks } from './products/planned-tasks.ts';
 import { productMachine } from './products/product-machine.ts';
 import { CompiledGroupedProduct } from './products/compiled-grouped-product.ts';
 import { CompiledProduct } from './products/compiled-product.ts';
@@ -39,6 +40,7 @@ export function createProducts(
   const resources = (): ProductResources =>
     (made ??= {
       code: machine.code,
+      plannedTasks: new PlannedTasks(machine.code),
       threads,
       packedOf: sharedMemory(packedBytes),
       tile: sharedMemory(0),

@@ -6,6 +6,7 @@ import { splitProducts } from '../../src/engines/products/split-products.ts';
 import { download, f32, matmul, programOf, upload } from '../support.ts';
 import { codes } from './support.ts';
 import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';
+import { PlannedTasks } from '../../src/engines/products/planned-tasks.ts';
 import type { ProductCode } from '../../src/emit/products/product-code.ts';
 import { loopNumbers, callWords } from '../../src/lanes/loop-code.ts';
 import { type ProductResources, partsWithLoops } from '../../src/engines/products/run-parts.ts';
@@ -92,6 +93,7 @@ describe('loops behind a product on several threads', () => {
   });
   const resourcesOf = (code: ProductCode, threads: number): ProductResources => ({
     code,
+    plannedTasks: new PlannedTasks(code),
     threads,
     packedOf: (_, byteLength) => new Uint8Array(byteLength),
     tile: (_, byteLength) => new Uint8Array(byteLength),

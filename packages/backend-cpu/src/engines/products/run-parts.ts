@@ -1,4 +1,5 @@
-import { packedBytesOf, planTasks, planTasksWithLoops } from './plan-tasks.ts';
+import { packedBytesOf, planTasksWithLoops } from './plan-tasks.ts';
+import type { PlannedTasks } from './planned-tasks.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';
 import { operandNames, createFrame, type Frame } from '../../emit/products/task-layout.ts';
@@ -10,6 +11,7 @@ import { bytesOfResult } from '../../program/work/product-kinds.ts';
 /** What all products of one backend share. */
 export interface ProductResources {
   readonly code: ProductCode;
+  readonly plannedTasks: PlannedTasks;
   readonly threads: number;
   /** Returns memory for the packed operands of a thread. All products that need no more share it. */
   packedOf(thread: number, byteLength: number): Uint8Array;
@@ -35,9 +37,9 @@ export function productParts(
   products: readonly MatrixProduct[],
   resources: ProductResources,
 ): readonly ProductPart[] {
-  const { code, threads, canOverlap } = resources;
+  const { code, plannedTasks, threads, canOverlap } = resources;
   return splitProducts(products, canOverlap ? threads : 1, code).map((part, thread) =>
-    partOf(part, planTasks(part, code), thread, resources),
+    partOf(part, plannedTasks.of(part), thread, resources),
   );
 }
 
