@@ -90,6 +90,33 @@ describe('shardwise plan', () => {
   });
 });
 
+describe('shardwise plan for the model of a script', () => {
+  const script = async (text: string): Promise<string> => {
+    const path = join(directory, 'model.ts');
+    await writeFile(path, text);
+    return path;
+  };
+
+  test('plans any model that the script describes by the graph of its pass', async () => {
+    const model = await script(`
+      import { nn, zeros } from '${import.meta.resolve('@shardwise/core')}';
+      import { describeModule } from '${import.meta.resolve('@shardwise/planner')}';
+      const net = new nn.Sequential(new nn.Linear(64, 256), new nn.ReLU(), new nn.Linear(256, 16));
+      export default describeModule(net, [zeros([32, 64]), zeros([32, 16])], { loss: (output, target) => output.sub(target).square().mean() });
+    `);
+    const [code, text] = await printed({ model, cluster: '2xa100', json: true });
+    expect(code).toBe(0);
+    expect(JSON.parse(text)).toMatchObject({ model: { kind: 'modules', name: 'Sequential' } });
+  });
+
+  test('refuses a script that is not there, and one that exports no description', async () => {
+    await expect(openModel(join(directory, 'none.ts'))).rejects.toThrow('no such file');
+    await expect(openModel(await script('export const model = 1;'))).rejects.toThrow(
+      'no default export',
+    );
+  });
+});
+
 describe('a run with a plan', () => {
   /** Writes a plan, by default for two ranks. */
   async function planFile(options: Partial<PlanCommandOptions> = {}): Promise<string> {

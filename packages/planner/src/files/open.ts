@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { extname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { ConfigError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { namedCluster } from '../cluster/catalogue.ts';
@@ -8,20 +9,54 @@ import type { PlannedStep } from '../cost/compare.ts';
 import { stepTerms } from '../cost/step-time.ts';
 import { describeConfig } from '../model/describe-config.ts';
 import { namedModel } from '../model/named-models.ts';
-import type { TransformerDescription } from '../model/transformer.ts';
+import type { ModelDescription } from '../model/model-description.ts';
 
 /** Descriptions are small. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
+/** Files with these names are scripts. */
+const SCRIPTS = new Set(['.ts', '.mts', '.js', '.mjs']);
+
 /**
- * Describes a model: a name such as `gpt:175b`, a folder with a config.json of Hugging Face, or such a file. Throws
- * ConfigError.
+ * Describes a model: a name such as `gpt:175b`, a folder with a config.json of Hugging Face, such a file, or a script that
+ * describes any model, which is run. Throws ConfigError.
+ *
+ *     // model.ts
+ *     export default describeModule(new Net(), [zeros([32, 8]), zeros([32, 4])], { loss });
  */
-export async function openModel(place: string, sequence?: number): Promise<TransformerDescription> {
+export async function openModel(place: string, sequence?: number): Promise<ModelDescription> {
   const found = await kindOf(place);
-  if (found === 'nothing') return namedModel(place);
+  if (found === 'nothing' && !SCRIPTS.has(extname(place))) return namedModel(place);
+  if (found !== 'folder' && SCRIPTS.has(extname(place))) return describedBy(place);
   const path = found === 'folder' ? join(place, 'config.json') : place;
   return describeConfig(await readJson(path, 'a model'), sequence);
+}
+
+/** The description that a script exports. Throws ConfigError, and what the script throws. */
+async function describedBy(path: string): Promise<ModelDescription> {
+  if ((await kindOf(path)) !== 'file') throw faultOfScript(path, 'no such file');
+  const script: { readonly default?: unknown } = await import(pathToFileURL(resolve(path)).href);
+  const { default: given } = script;
+  if (isDescription(given)) return given;
+  const found =
+    given === undefined ? 'no default export' : `a default export that is ${typeof given}`;
+  throw faultOfScript(path, found);
+}
+
+function isDescription(given: unknown): given is ModelDescription {
+  if (typeof given !== 'object' || given === null || !('kind' in given)) return false;
+  return given.kind === 'transformer' || given.kind === 'modules';
+}
+
+function faultOfScript(path: string, found: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a model from ${path}`,
+      found,
+      todo: 'Let the script `export default describeModule(model, inputs, { loss })`, of @shardwise/planner',
+    },
+    { path },
+  );
 }
 
 /** Describes a cluster: a name such as `128xh100`, or a JSON file, such as that of `shardwise measure`. Throws ConfigError. */

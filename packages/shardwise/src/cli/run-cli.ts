@@ -274,7 +274,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     )
     .requiredOption(
       '--model <place>',
-      'a name such as gpt:175b, or a folder with the config.json of a model',
+      'a name such as gpt:175b, a folder with the config.json of a model, or a script',
     )
     .requiredOption(
       '--cluster <place>',
