@@ -86,6 +86,15 @@ const message = z.looseObject({
   content: z.union([z.string(), textParts]).nullish(),
 });
 
+const tool = z.strictObject({
+  type: z.literal('function'),
+  // Templates show the model also fields that are not known here.
+  function: z.looseObject({
+    name: z.string().regex(/^[\w.-]{1,64}$/),
+    parameters: z.record(z.string(), z.unknown()).nullish(),
+  }),
+});
+
 export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   model: z.string(),
   messages: z.array(message).min(1),
@@ -93,8 +102,16 @@ export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   max_completion_tokens: z.int().positive().nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
-  tools: z.array(z.looseObject({ type: z.literal('function') })).nullish(),
-  tool_choice: z.enum(['auto', 'none']).nullish(),
+  tools: z.array(tool).max(128).nullish(),
+  tool_choice: z
+    .union([
+      z.enum(['auto', 'none', 'required']),
+      z.strictObject({
+        type: z.literal('function'),
+        function: z.strictObject({ name: z.string() }),
+      }),
+    ])
+    .nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   /** Variables of the template, as vLLM names them. */
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
@@ -120,6 +137,22 @@ export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
       .min(1),
   ]),
   instructions: z.string().nullish(),
+  text: z
+    .strictObject({
+      format: z
+        .discriminatedUnion('type', [
+          z.strictObject({ type: z.literal('text') }),
+          z.strictObject({
+            type: z.literal('json_schema'),
+            name: z.string(),
+            description: z.string().nullish(),
+            strict: z.boolean().nullish(),
+            schema: z.unknown(),
+          }),
+        ])
+        .nullish(),
+    })
+    .nullish(),
   max_output_tokens: z.int().positive().nullish(),
   stream: z.boolean().nullish(),
   ...sampling,

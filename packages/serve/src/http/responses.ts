@@ -15,7 +15,8 @@ import {
   requestOf,
   seconds,
 } from './app-context.ts';
-import { promptOfChat } from './chat.ts';
+import { promptOfChat } from './chat-prompt.ts';
+import { constraintOfText } from './constraint-of.ts';
 import { eventOf, eventStream } from './event-stream.ts';
 import type { ResponseBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
@@ -28,6 +29,7 @@ export async function responses(context: AppContext, call: Call<ResponseBody>): 
     ...requestOf(body, call, context),
     prompt: promptOfChat(engine, messagesOf(body)),
     ...given('maxNewTokens', body.max_output_tokens),
+    ...given('constraint', constraintOfText(engine, body)),
   };
   const draft = new ResponseDraft(engine, body, request);
   const tokens = engine.generate(request);
@@ -116,6 +118,7 @@ class ResponseDraft {
       output,
       parallel_tool_calls: false,
       temperature: temperature ?? 1,
+      text: { format: this.#body.text?.format ?? { type: 'text' } },
       tool_choice: 'none',
       tools: [],
       top_p: top_p ?? 1,
