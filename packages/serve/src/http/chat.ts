@@ -13,10 +13,11 @@ import {
   reasonOf,
   requestOf,
   seconds,
+  streamTo,
 } from './app-context.ts';
 import { promptOfChat } from './chat-prompt.ts';
 import { constraintOf } from './constraint-of.ts';
-import { eventOf, eventStream } from './event-stream.ts';
+import { eventOf } from './event-stream.ts';
 import type { ChatBody } from './request-bodies.ts';
 import { answerOf, AnswerStream } from './tool-calls/answer-parts.ts';
 import { type ChatTools, chatToolsOf } from './tool-calls/chat-tools.ts';
@@ -48,8 +49,7 @@ export async function chatCompletions(
   const tokens = engine.generate(request);
   if (body.stream === true) {
     const events = eventsOf(engine, body, request, tools, tokens, head);
-    const { stalledMs } = context.limits;
-    return eventStream(events, { stalledMs, onCancel: () => call.abort.abort() });
+    return streamTo(call, context, events);
   }
   const samples = await complete(tokens);
   const choices = samples.map((sample) => ({

@@ -65,6 +65,7 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
     models,
     limits: { ...defaults, ...limits },
     openEmbeddings: { count: 0 },
+    onError,
   };
   const keys = new ApiKeys(apiKeys);
   const counts = new Map<number, number>();
@@ -98,7 +99,13 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
       const body = await readBody(c.req.raw, context.limits.maxBodyBytes, schema);
       const abort = new AbortController();
       c.req.raw.signal.addEventListener('abort', () => abort.abort());
-      return answer(context, { body, tenant, abort });
+      try {
+        return await answer(context, { body, tenant, abort });
+      } catch (error) {
+        // It gets no answer, and its end is no error of the server.
+        if (c.req.raw.signal.aborted) throw new ApiError(499, 'The client has gone.');
+        throw error;
+      }
     });
   };
   post('/v1/completions', completionSchema, completions);

@@ -2,6 +2,13 @@ import { z } from 'zod';
 import type { ChatBody, CompletionBody, EmbeddingBody, ResponseBody } from './request-bodies.ts';
 
 const tokens = z.array(z.int().nonnegative());
+/** As in OpenAI's interface, a request has at most 2048 texts. */
+const texts = z.union([
+  z.string(),
+  z.array(z.string()).min(1).max(2048),
+  tokens.min(1),
+  z.array(tokens).min(1).max(2048),
+]);
 
 /** Fields that say how tokens are chosen, in all interfaces that generate. */
 const sampling = {
@@ -64,7 +71,7 @@ const form = {
 
 export const completionSchema: z.ZodType<CompletionBody> = z.strictObject({
   model: z.string(),
-  prompt: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
+  prompt: texts,
   max_tokens: z.int().positive().nullish(),
   logprobs: z.int().min(0).max(20).nullish(),
   echo: z.literal(false).nullish(),
@@ -161,7 +168,7 @@ export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
 
 export const embeddingSchema: z.ZodType<EmbeddingBody> = z.strictObject({
   model: z.string(),
-  input: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
+  input: texts,
   encoding_format: z.enum(['float', 'base64']).nullish(),
   user: z.string().nullish(),
 });

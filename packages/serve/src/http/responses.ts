@@ -14,10 +14,11 @@ import {
   reasonOf,
   requestOf,
   seconds,
+  streamTo,
 } from './app-context.ts';
 import { promptOfChat } from './chat-prompt.ts';
 import { constraintOfText } from './constraint-of.ts';
-import { eventOf, eventStream } from './event-stream.ts';
+import { eventOf } from './event-stream.ts';
 import type { ResponseBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
 
@@ -34,8 +35,7 @@ export async function responses(context: AppContext, call: Call<ResponseBody>): 
   const draft = new ResponseDraft(engine, body, request);
   const tokens = engine.generate(request);
   if (body.stream === true) {
-    const { stalledMs } = context.limits;
-    return eventStream(eventsOf(draft, tokens), { stalledMs, onCancel: () => call.abort.abort() });
+    return streamTo(call, context, eventsOf(draft, tokens));
   }
   const [sample] = await complete(tokens);
   draft.text = sample?.text ?? '';
