@@ -64,6 +64,21 @@ test('Without another host, a server listens where other machines cannot reach i
   expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
 });
 
+test('A page of another address gets no answer, and begins nothing.', async () => {
+  const { requests } = engine.statistics;
+  for (const site of ['cross-site', 'same-site']) {
+    const response = await fetch(`${server.url}/v1/completions`, {
+      method: 'POST',
+      // A page may send this without asking the server first.
+      headers: { 'content-type': 'text/plain', 'sec-fetch-site': site },
+      body: JSON.stringify(long),
+    });
+    expect(response.status).toBe(403);
+  }
+  expect(engine.statistics.requests).toBe(requests);
+  expect((await fetch(server.url)).status).toBe(404);
+});
+
 test('A client that goes ends its request, also if it waits for a whole text.', async () => {
   const controller = new AbortController();
   const asked = post('completions', long, controller.signal).catch((error: unknown) => error);

@@ -1,21 +1,17 @@
-import {
-  checkOptions,
-  ConfigError,
-  defaultGenerator,
-  type Module,
-  TensorStateError,
-} from '@shardwise/core/extend';
+import { checkOptions, ConfigError, defaultGenerator, type Module } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
 import { evaluating, type GeneratingModel, modelFacts, type ModelFacts } from '@shardwise/models';
 import { PagedCache } from '../cache/paged-cache.ts';
 import { ModelSteps, type StepScores } from '../cache/model-steps.ts';
 import { layOut, runOf } from '../cache/step-layout.ts';
 import { OutputConstraints } from '../constraints/output-constraints.ts';
+import { type CacheState, cacheStateOf } from '../scheduling/cache-state.ts';
 import { Scheduler, type StepPlan } from '../scheduling/scheduler.ts';
 import { isInStep, type Sequence } from '../scheduling/sequence.ts';
 import type { Proposer } from '../speculation/proposer.ts';
 import { checkSpeculation, proposerOf, tokensOfStep } from '../speculation/speculation.ts';
 import { Continuation } from './continuation.ts';
+import { disposed } from './disposed.ts';
 import { blockCountOf, engineRules, type EngineOptions } from './engine-options.ts';
 import type { EngineStatistics } from './engine-statistics.ts';
 import {
@@ -131,6 +127,11 @@ export class Engine {
       keptBlocks: allocator.kept,
       cacheBytes: this.#cache.byteLength + (this.#proposer?.cacheBytes ?? 0),
     };
+  }
+
+  /** Who has which blocks now. */
+  get cacheState(): CacheState {
+    return cacheStateOf(this.#scheduler);
   }
 
   /**
@@ -385,13 +386,5 @@ function withoutTokenizer(): ConfigError {
     asked: 'an output of a certain form',
     found: 'an engine without a tokenizer',
     todo: 'Give a tokenizer, which knows the texts of tokens',
-  });
-}
-
-function disposed(): TensorStateError {
-  return new TensorStateError({
-    asked: 'a request',
-    found: 'an engine that has been disposed of',
-    todo: 'Make another engine',
   });
 }
