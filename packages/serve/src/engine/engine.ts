@@ -52,6 +52,7 @@ export class Engine {
   readonly #cache: PagedCache;
   readonly #proposer: Proposer | null;
   readonly #now: () => number;
+  readonly #beforeStep: () => Promise<void> | void;
   readonly #requests = new Map<Sequence, OpenRequest>();
   readonly #counts = {
     steps: 0,
@@ -78,7 +79,7 @@ export class Engine {
     options: EngineOptions = {},
   ) {
     checkOptions('an engine', options, engineRules);
-    const { cacheTokens: _, speculation, now = () => performance.now(), ...scheduling } = options;
+    const { cacheTokens: _, speculation, beforeStep, now, ...scheduling } = options;
     if (speculation !== undefined) checkSpeculation(speculation);
     this.#tokenizer = tokenizer;
     this.#facts = modelFacts(model);
@@ -97,7 +98,8 @@ export class Engine {
     this.#cache = new PagedCache(sizes);
     this.#proposer = speculation === undefined ? null : proposerOf(speculation, this.#facts, sizes);
     this.#steps = new ModelSteps(model, this.#facts, this.#cache);
-    this.#now = now;
+    this.#now = now ?? (() => performance.now());
+    this.#beforeStep = beforeStep ?? (() => undefined);
     this.#weights = this.#version();
   }
 
@@ -230,7 +232,10 @@ export class Engine {
     await Promise.resolve();
     const restore = this.#modules().map((module) => evaluating(module));
     try {
-      while (!this.#scheduler.isIdle) await this.#step();
+      while (!this.#scheduler.isIdle) {
+        await this.#beforeStep();
+        await this.#step();
+      }
     } catch (error) {
       this.#failAll(error);
     } finally {
