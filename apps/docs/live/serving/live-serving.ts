@@ -145,7 +145,7 @@ function summaryOf(
   }
   const { running, waiting, usedBlocks, generatedTokens, steps, preemptions } = news.statistics;
   const by = training === undefined ? '' : `, by ${training.device}`;
-  return `${running} run, ${waiting} wait, ${usedBlocks} of ${BLOCKS} blocks are used. ${generatedTokens} tokens in ${steps} steps${by}; ${preemptions} times, blocks were taken from a sequence.`;
+  return `${running} run, ${waiting} wait, ${usedBlocks} of ${BLOCKS} blocks are used. ${generatedTokens} tokens in ${steps} steps${by}; interruptions: ${preemptions}.`;
 }
 
 function textRow(
@@ -159,7 +159,7 @@ function textRow(
 ): VNode {
   const now = sequences.find(({ number }) => number === sequence);
   const state = isOver ? 'ended' : (now?.state ?? 'ended');
-  const taken = (now?.preemptions ?? 0) > 0 ? `, interrupted ${now?.preemptions} times` : '';
+  const taken = (now?.preemptions ?? 0) > 0 ? `, interruptions: ${now?.preemptions}` : '';
   return h('li', { key: sequence, class: isOver ? 'over' : '' }, [
     h('i', { class: `block s${sequence % 8}`, 'aria-hidden': 'true' }),
     h('span', { class: 'state' }, `${sequence}: ${state}${taken} `),

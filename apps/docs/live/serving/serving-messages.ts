@@ -35,7 +35,7 @@ export type ServingNews =
   | { readonly kind: 'failed'; readonly message: string };
 
 /** The steps of training before requests are answered. */
-export const TRAINING_STEPS = 160;
+export const TRAINING_STEPS = 400;
 /** The number of tokens that the model sees at once. */
 export const CONTEXT = 64;
 /** Blocks of the cache, which has room for three texts of a whole context. */

@@ -84,7 +84,7 @@ async function answer(own: Engine, id: number, prompt: string, seed: number): Pr
   const tokens = own.generate({
     prompt,
     seed,
-    temperature: 0.7,
+    temperature: 0.5,
     maxNewTokens: Math.max(1, places),
     signal: abort.signal,
   });
