@@ -19,7 +19,7 @@ describeSite('requests that a page serves', (site) => {
     await page.getByRole('textbox', { name: 'A request' }).fill('The ranks ');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await page.getByRole('button', { name: 'Cancel request 6' }).click();
-    await page.getByLabel('Steps', { exact: true }).selectOption('as they come');
+    await page.getByLabel('Steps that answer', { exact: true }).selectOption('as they come');
     await page.locator('.served li.over').nth(6).waitFor({ timeout: WAIT_MS });
     const said = (await summary.textContent()) ?? '';
     expect(said).toMatch(/^0 run, 0 wait, 0 of 24 blocks are used\. .* by WebAssembly/);
@@ -40,7 +40,8 @@ describeSite(
     test('are answered, too', async () => {
       const { page, problems } = await site.open('/guides/serve');
       await page.getByLabel('Device', { exact: true }).selectOption('webgpu');
-      await page.getByLabel('Steps', { exact: true }).selectOption('as they come');
+      await page.getByLabel('Steps of training', { exact: true }).selectOption('25');
+      await page.getByLabel('Steps that answer', { exact: true }).selectOption('as they come');
       await page.getByRole('button', { name: 'Train and serve' }).click();
       const ask = page.getByRole('button', { name: 'Ask six at once' });
       await ask.waitFor({ timeout: 2 * WAIT_MS });

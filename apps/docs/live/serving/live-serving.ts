@@ -18,7 +18,6 @@ import {
   type ServedText,
   type ServingNews,
   type ServingOrder,
-  TRAINING_STEPS,
 } from './serving-messages.ts';
 
 /** Questions that begin like others, so that they share blocks, and some that do not. */
@@ -39,6 +38,7 @@ export const LiveServing = defineComponent({
   name: 'LiveServing',
   setup() {
     const { device, control } = useDeviceChoice();
+    const steps = ref(400);
     const pause = ref<number>(paces['10 a second']);
     const prompt = ref('A good plan ');
     const news = shallowRef<ServingNews>();
@@ -74,7 +74,7 @@ export const LiveServing = defineComponent({
       });
       timer = setTimeout(() => fail('The worker has run for 10 minutes and was ended.'), MOST_MS);
       tell({ kind: 'pace', pauseMs: pause.value });
-      tell({ kind: 'begin', device: device.value });
+      tell({ kind: 'begin', device: device.value, steps: steps.value });
     };
     const ask = (text: string): void => {
       const id = asked++;
@@ -91,7 +91,11 @@ export const LiveServing = defineComponent({
 
     return (): VNode =>
       explorer('Requests that a page serves', [
-        h('div', { class: 'controls' }, [control(), choice('Steps', pause, paces)]),
+        h('div', { class: 'controls' }, [
+          control(),
+          choice('Steps of training', steps, [25, 400]),
+          choice('Steps that answer', pause, paces),
+        ]),
         h('div', { class: 'buttons' }, [
           serving.value === undefined
             ? button('Train and serve', start, isReady.value && !isBusy.value, 'primary')
@@ -141,7 +145,7 @@ function summaryOf(
   }
   if (news.kind === 'failed') return news.message;
   if (news.kind === 'training') {
-    return `Training, by ${news.device}: step ${news.step} of ${TRAINING_STEPS}, loss ${news.loss.toFixed(2)}.`;
+    return `Training, by ${news.device}: step ${news.step}, loss ${news.loss.toFixed(2)}.`;
   }
   const { running, waiting, usedBlocks, generatedTokens, steps, preemptions } = news.statistics;
   const by = training === undefined ? '' : `, by ${training.device}`;

@@ -2,7 +2,12 @@ import type { CacheState, EngineStatistics } from '@shardwise/serve';
 
 /** What the page tells its worker. */
 export type ServingOrder =
-  | { readonly kind: 'begin'; readonly device: 'auto' | 'wasm' | 'webgpu' }
+  /** Trains for so many steps, and then serves. */
+  | {
+      readonly kind: 'begin';
+      readonly device: 'auto' | 'wasm' | 'webgpu';
+      readonly steps: number;
+    }
   | { readonly kind: 'ask'; readonly id: number; readonly prompt: string; readonly seed: number }
   | { readonly kind: 'cancel'; readonly id: number }
   /** How many milliseconds pass between steps. */
@@ -34,8 +39,6 @@ export type ServingNews =
     }
   | { readonly kind: 'failed'; readonly message: string };
 
-/** The steps of training before requests are answered. */
-export const TRAINING_STEPS = 400;
 /** The number of tokens that the model sees at once. */
 export const CONTEXT = 64;
 /** Blocks of the cache, which has room for three texts of a whole context. */

@@ -13,13 +13,14 @@ import {
   type ServedText,
   type ServingNews,
   type ServingOrder,
-  TRAINING_STEPS,
 } from './serving-messages.ts';
 
 const ROWS = 8;
 const LEARNING_RATE = 4e-3;
 /** Ended requests that the page still shows. */
 const SHOWN_TEXTS = 8;
+
+type Begin = Extract<ServingOrder, { kind: 'begin' }>;
 
 interface Request extends ServedText {
   readonly abort: AbortController;
@@ -32,7 +33,7 @@ let pauseMs = 0;
 let engine: Engine | undefined;
 
 /** Loads only the backend that is used. */
-async function deviceOf(asked: 'auto' | 'wasm' | 'webgpu'): Promise<[Backend, string]> {
+async function deviceOf(asked: Begin['device']): Promise<[Backend, string]> {
   const { kind } = await chooseDevice(asked, 1);
   if (kind === 'webgpu') {
     const { webgpu } = await import('@shardwise/backend-webgpu');
@@ -42,15 +43,15 @@ async function deviceOf(asked: 'auto' | 'wasm' | 'webgpu'): Promise<[Backend, st
   return [await wasm({ byteLength: 128 << 20 }), 'WebAssembly'];
 }
 
-async function train(device: string): Promise<GPT2LMHeadModel> {
+async function train(device: string, steps: number): Promise<GPT2LMHeadModel> {
   manualSeed(1);
   const config = { vocabSize: 260, nPositions: CONTEXT, nEmbd: 64, nLayer: 2, nHead: 4 };
   const dropout = { residPdrop: 0, embdPdrop: 0, attnPdrop: 0 };
   const model = new GPT2LMHeadModel({ ...config, ...dropout });
   const optimizer = new optim.AdamW(model.parameters(), { lr: LEARNING_RATE });
-  const rate = optim.cosineSchedule(TRAINING_STEPS, 0.05);
+  const rate = optim.cosineSchedule(steps, 0.05);
   const text = tokenizer.encode(firstText, { addSpecialTokens: false }).inputIds;
-  for (let step = 1; step <= TRAINING_STEPS; step++) {
+  for (let step = 1; step <= steps; step++) {
     for (const group of optimizer.paramGroups) group.lr = LEARNING_RATE * rate(step);
     const rows = Array.from(new Generator(step).rand(ROWS), (share) => {
       const first = Math.floor(share * (text.length - CONTEXT));
@@ -106,10 +107,10 @@ async function answer(own: Engine, id: number, prompt: string, seed: number): Pr
   }
 }
 
-async function begin(asked: 'auto' | 'wasm' | 'webgpu'): Promise<void> {
+async function begin({ device: asked, steps }: Begin): Promise<void> {
   const [device, name] = await deviceOf(asked);
   setRank({ device });
-  const model = await train(name);
+  const model = await train(name, steps);
   engine = new Engine(model, tokenizer, {
     blockSize: BLOCK_SIZE,
     cacheTokens: BLOCKS * BLOCK_SIZE,
@@ -130,7 +131,7 @@ function fail(error: unknown): void {
 globalThis.addEventListener('message', ({ data }: MessageEvent<ServingOrder>) => {
   switch (data.kind) {
     case 'begin':
-      begin(data.device).catch(fail);
+      begin(data).catch(fail);
       return;
     case 'ask':
       if (engine !== undefined) answer(engine, data.id, data.prompt, data.seed).catch(fail);
