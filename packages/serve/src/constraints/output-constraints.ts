@@ -1,4 +1,5 @@
 import type { Tokenizer } from '@shardwise/data';
+import { patternOfGrammar } from './grammar.ts';
 import { patternOfSchema } from './json-schema.ts';
 import { choice, literal, sequence } from './pattern.ts';
 import { PatternConstraint } from './pattern-constraint.ts';
@@ -25,6 +26,11 @@ export class OutputConstraints {
   /** Texts that a whole regular expression matches. Throws ConfigError for one that is not known here. */
   regularExpression(source: string): TokenConstraint {
     return new PatternConstraint(patternOfExpression(source), this.#texts);
+  }
+
+  /** Texts of the rule `root` of a grammar in GBNF. Throws ConfigError for rules that contain themselves. */
+  grammar(source: string): TokenConstraint {
+    return new PatternConstraint(patternOfGrammar(source), this.#texts);
   }
 
   /** One of some texts. */

@@ -20,6 +20,7 @@ export function constraintOf(engine: Engine, body: FormFields): TokenConstraint 
   return made('structured_outputs', () => {
     if ('json' in own) return engine.constraints.jsonSchema(own.json);
     if ('regex' in own) return engine.constraints.regularExpression(own.regex);
+    if ('grammar' in own) return engine.constraints.grammar(own.grammar);
     return engine.constraints.choice(own.choice);
   });
 }

@@ -22,6 +22,7 @@ export interface SamplingFields {
 type StructuredOutputs =
   | { readonly json: unknown }
   | { readonly regex: string }
+  | { readonly grammar: string }
   | { readonly choice: string[] };
 
 /** Fields that say which form an output must have. */

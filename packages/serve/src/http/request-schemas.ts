@@ -64,6 +64,7 @@ const form = {
     .union([
       z.strictObject({ json: z.unknown() }),
       z.strictObject({ regex: z.string().min(1).max(4096) }),
+      z.strictObject({ grammar: z.string().min(1).max(16_384) }),
       z.strictObject({ choice: z.array(z.string().min(1).max(4096)).min(1).max(1024) }),
     ])
     .nullish(),
