@@ -51,7 +51,7 @@ function tokensOf(source: string): readonly string[] {
   for (let at = skip(0); at < source.length; at = skip(token.lastIndex)) {
     token.lastIndex = at;
     const [found] = token.exec(source) ?? [];
-    if (found === undefined) throw refused(`${JSON.stringify(source.slice(at, at + 10))}`);
+    if (found === undefined) throw refused(JSON.stringify(source.slice(at, at + 10)));
     tokens.push(found);
   }
   return tokens;
