@@ -20,5 +20,6 @@ export {
   shortestFirst,
 } from './scheduling/policies.ts';
 export type { DraftSpeculation, NgramSpeculation, Speculation } from './speculation/speculation.ts';
+export type { CacheState, SequenceState } from './scheduling/cache-state.ts';
 export type { SchedulerOptions } from './scheduling/scheduler.ts';
 export type { Sequence } from './scheduling/sequence.ts';

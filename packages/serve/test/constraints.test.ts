@@ -2,6 +2,7 @@ import { DataError, Generator } from '@shardwise/core/extend';
 import { byteTokenizer } from '@shardwise/data';
 import { GPT2LMHeadModel } from '@shardwise/models';
 import * as fc from 'fast-check';
+import OpenAI from 'openai';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Automaton, type AutomatonState } from '../src/constraints/automaton.ts';
 import { patternOfSchema } from '../src/constraints/json-schema.ts';
@@ -265,6 +266,30 @@ describe('The server', () => {
     const response = await post('completions', { prompt: 'Once', structured_outputs });
     expect(await response.json()).toMatchObject({
       choices: [{ text: expect.stringMatching(/^[ab]{3}$/), finish_reason: 'stop' }],
+    });
+  });
+
+  test('answers by the format of the newer interface, also as a stream, and says it again', async () => {
+    const client = new OpenAI({
+      baseURL: 'http://localhost/v1',
+      apiKey: 'none',
+      maxRetries: 0,
+      fetch: async (url, init) => app.fetch(new Request(url, init)),
+    });
+    const app = openAIApp({ models: [{ id: 'small', engine: engineOf(2), embed: null }] });
+    const format = { type: 'json_schema' as const, name: 'answer', schema };
+    const asked = { model: 'small', input: 'Well?', max_output_tokens: 60, text: { format } };
+    const answer = await client.responses.create(asked);
+    expect(answer.status).toBe('completed');
+    expect(answer.text).toEqual({ format });
+    expect(JSON.parse(answer.output_text)).toEqual({ ok: expect.any(Boolean) });
+    const final = await client.responses.stream(asked).finalResponse();
+    expect(JSON.parse(final.output_text)).toEqual({ ok: expect.any(Boolean) });
+    const wrong = { ...asked, text: { format: { ...format, schema: { enum: [] } } } };
+    await expect(client.responses.create(wrong)).rejects.toMatchObject({
+      status: 400,
+      param: 'text.format',
+      message: expect.stringContaining('cannot be met'),
     });
   });
 

@@ -4,6 +4,7 @@ import { complete, type Completion } from '../src/engine/complete.ts';
 import { Engine } from '../src/engine/engine.ts';
 import type { EngineOptions } from '../src/engine/engine-options.ts';
 import type { GenerationRequest } from '../src/engine/generation-request.ts';
+import type { CacheState } from '../src/scheduling/cache-state.ts';
 import {
   golden,
   goldenModel,
@@ -84,6 +85,34 @@ test('A caller that stops iterating ends its request, and no block is lost.', as
   await expect(aborted).rejects.toThrow('the client has gone');
   await engine.drain();
   expect(engine.statistics).toMatchObject({ waiting: 0, running: 0, usedBlocks: 0 });
+});
+
+test('A caller can hold steps back, and sees the blocks of each sequence between them.', async () => {
+  const states: CacheState[] = [];
+  const engine = new Engine(randomModel('gpt2'), null, {
+    blockSize: 4,
+    cacheTokens: 64,
+    beforeStep: async () => {
+      await new Promise((resolve) => setTimeout(resolve));
+      states.push(engine.cacheState);
+    },
+  });
+  const ask = (maxNewTokens: number, samples = 1) =>
+    complete(engine.generate({ prompt: [1, 2, 3, 4, 5, 6], maxNewTokens, samples }));
+  await Promise.all([ask(6), ask(6, 2)]);
+  expect(states).toHaveLength(engine.statistics.steps);
+  expect(states[0]?.sequences.map(({ state, blocks }) => [state, blocks.length])).toEqual([
+    ['waiting', 0],
+    ['waiting', 0],
+  ]);
+  const together = states.findLast(({ sequences }) => sequences.length === 3) ?? expect.fail();
+  const [first, second, third] = together.sequences.map(({ blocks }) => blocks);
+  // All three begin with the same block. What follows is their own.
+  expect([second?.[0], third?.[0]]).toEqual([first?.[0], first?.[0]]);
+  expect(new Set([first?.[1], second?.[1], third?.[1]]).size).toBe(3);
+  expect(engine.cacheState.sequences).toEqual([]);
+  expect(engine.cacheState.keptBlocks.length).toBe(engine.statistics.keptBlocks);
+  await engine.dispose();
 });
 
 test('A request ends at its time limit with what there is.', async () => {

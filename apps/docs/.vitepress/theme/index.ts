@@ -60,6 +60,9 @@ const components = {
   LiveHang: defineAsyncComponent(
     async () => (await import('../../live/hang/live-hang.ts')).LiveHang,
   ),
+  LiveServing: defineAsyncComponent(
+    async () => (await import('../../live/serving/live-serving.ts')).LiveServing,
+  ),
   LiveServers: defineAsyncComponent(
     async () => (await import('../../live/servers/live-servers.ts')).LiveServers,
   ),

@@ -71,7 +71,9 @@ export function materialised(
     if (instruction === undefined) continue;
     const isRow = isRowInstruction(instruction);
     if (rereading.has(instruction.op) || (isRow && !keepsRows(instruction.shape))) {
-      for (const input of instruction.inputs) materialiseBase(input);
+      for (const [place, input] of instruction.inputs.entries()) {
+        materialiseBase(input, instruction.op === 'attention' && (place === 1 || place === 2));
+      }
     } else if (instruction.op === 'expand') {
       const input = inputAt(instruction, 0);
       const grows = countOf(values.shape(input)) < countOf(instruction.shape);
@@ -95,12 +97,16 @@ export function materialised(
   }
   return inMemory;
 
-  /** Puts the base of a view into memory. The views of that base stay views. */
-  function materialiseBase(id: number): void {
+  /**
+   * Puts the base of a view into memory. The views of that base stay views. Rows that a table of numbers selects are
+   * such a view, too, `throughTables`: attention reads the blocks of a paged cache where they lie.
+   */
+  function materialiseBase(id: number, throughTables = false): void {
     const instruction = values.instruction(id);
     if (instruction === undefined || inMemory.has(id)) return;
-    if (isFree(instruction, values)) {
-      for (const input of instruction.inputs) materialiseBase(input);
+    const isTable = throughTables && instruction.op === 'indexSelect';
+    if (isTable || isFree(instruction, values)) {
+      for (const input of instruction.inputs) materialiseBase(input, throughTables && !isTable);
     } else {
       inMemory.add(id);
     }

@@ -57,6 +57,10 @@ export class BlockAllocator {
     return this.#kept.size;
   }
 
+  get keptBlocks(): readonly number[] {
+    return [...this.#kept];
+  }
+
   /** How many sequences use a block. */
   usesOf(block: number): number {
     return this.#uses[block] ?? 0;

@@ -1,6 +1,7 @@
 import type { Tokenizer } from '@shardwise/data';
+import { patternOfGrammar } from './grammar.ts';
 import { patternOfSchema } from './json-schema.ts';
-import { choice, literal } from './pattern.ts';
+import { choice, literal, sequence } from './pattern.ts';
 import { PatternConstraint } from './pattern-constraint.ts';
 import { patternOfExpression } from './regular-expression.ts';
 import type { TokenConstraint } from './token-constraint.ts';
@@ -27,8 +28,30 @@ export class OutputConstraints {
     return new PatternConstraint(patternOfExpression(source), this.#texts);
   }
 
+  /** Texts of the rule `root` of a grammar in GBNF. Throws ConfigError for rules that contain themselves. */
+  grammar(source: string): TokenConstraint {
+    return new PatternConstraint(patternOfGrammar(source), this.#texts);
+  }
+
   /** One of some texts. */
   choice(texts: readonly string[]): TokenConstraint {
     return new PatternConstraint(choice(texts.map((text) => literal(text))), this.#texts);
+  }
+
+  /**
+   * One of some texts that are made of parts, which are texts or JSON of a schema, such as JSON between two tags. Throws as
+   * `jsonSchema` does.
+   */
+  alternatives(
+    texts: readonly (readonly (string | { readonly jsonSchema: unknown })[])[],
+  ): TokenConstraint {
+    const patterns = texts.map((parts) =>
+      sequence(
+        ...parts.map((part) =>
+          typeof part === 'string' ? literal(part) : patternOfSchema(part.jsonSchema),
+        ),
+      ),
+    );
+    return new PatternConstraint(choice(patterns), this.#texts);
   }
 }

@@ -11,6 +11,11 @@ export interface EngineOptions extends Omit<SchedulerOptions, 'blockCount'> {
    * are.
    */
   readonly speculation?: Speculation;
+  /**
+   * Is called and awaited before each step, as to let a page draw what the step before did, or to share a device. If it
+   * fails, so do all requests. Default: nothing is.
+   */
+  readonly beforeStep?: () => Promise<void> | void;
   /** The time in milliseconds, for deadlines. Default: `performance.now`. */
   readonly now?: () => number;
 }
@@ -21,6 +26,7 @@ export const engineRules: OptionRules<EngineOptions> = {
   ...ofScheduler,
   cacheTokens: option.integer(1),
   speculation: option.object<Speculation>("an object with the method 'ngram' or 'draft'"),
+  beforeStep: option.callback(),
   now: option.callback(),
 };
 

@@ -1,21 +1,17 @@
-import {
-  checkOptions,
-  ConfigError,
-  defaultGenerator,
-  type Module,
-  TensorStateError,
-} from '@shardwise/core/extend';
+import { checkOptions, ConfigError, defaultGenerator, type Module } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
 import { evaluating, type GeneratingModel, modelFacts, type ModelFacts } from '@shardwise/models';
 import { PagedCache } from '../cache/paged-cache.ts';
 import { ModelSteps, type StepScores } from '../cache/model-steps.ts';
 import { layOut, runOf } from '../cache/step-layout.ts';
 import { OutputConstraints } from '../constraints/output-constraints.ts';
+import { type CacheState, cacheStateOf } from '../scheduling/cache-state.ts';
 import { Scheduler, type StepPlan } from '../scheduling/scheduler.ts';
 import { isInStep, type Sequence } from '../scheduling/sequence.ts';
 import type { Proposer } from '../speculation/proposer.ts';
 import { checkSpeculation, proposerOf, tokensOfStep } from '../speculation/speculation.ts';
 import { Continuation } from './continuation.ts';
+import { disposed } from './disposed.ts';
 import { blockCountOf, engineRules, type EngineOptions } from './engine-options.ts';
 import type { EngineStatistics } from './engine-statistics.ts';
 import {
@@ -56,6 +52,7 @@ export class Engine {
   readonly #cache: PagedCache;
   readonly #proposer: Proposer | null;
   readonly #now: () => number;
+  readonly #beforeStep: () => Promise<void> | void;
   readonly #requests = new Map<Sequence, OpenRequest>();
   readonly #counts = {
     steps: 0,
@@ -82,7 +79,7 @@ export class Engine {
     options: EngineOptions = {},
   ) {
     checkOptions('an engine', options, engineRules);
-    const { cacheTokens: _, speculation, now = () => performance.now(), ...scheduling } = options;
+    const { cacheTokens: _, speculation, beforeStep, now, ...scheduling } = options;
     if (speculation !== undefined) checkSpeculation(speculation);
     this.#tokenizer = tokenizer;
     this.#facts = modelFacts(model);
@@ -101,7 +98,8 @@ export class Engine {
     this.#cache = new PagedCache(sizes);
     this.#proposer = speculation === undefined ? null : proposerOf(speculation, this.#facts, sizes);
     this.#steps = new ModelSteps(model, this.#facts, this.#cache);
-    this.#now = now;
+    this.#now = now ?? (() => performance.now());
+    this.#beforeStep = beforeStep ?? (() => undefined);
     this.#weights = this.#version();
   }
 
@@ -131,6 +129,11 @@ export class Engine {
       keptBlocks: allocator.kept,
       cacheBytes: this.#cache.byteLength + (this.#proposer?.cacheBytes ?? 0),
     };
+  }
+
+  /** Who has which blocks now. */
+  get cacheState(): CacheState {
+    return cacheStateOf(this.#scheduler);
   }
 
   /**
@@ -229,7 +232,10 @@ export class Engine {
     await Promise.resolve();
     const restore = this.#modules().map((module) => evaluating(module));
     try {
-      while (!this.#scheduler.isIdle) await this.#step();
+      while (!this.#scheduler.isIdle) {
+        await this.#beforeStep();
+        await this.#step();
+      }
     } catch (error) {
       this.#failAll(error);
     } finally {
@@ -385,13 +391,5 @@ function withoutTokenizer(): ConfigError {
     asked: 'an output of a certain form',
     found: 'an engine without a tokenizer',
     todo: 'Give a tokenizer, which knows the texts of tokens',
-  });
-}
-
-function disposed(): TensorStateError {
-  return new TensorStateError({
-    asked: 'a request',
-    found: 'an engine that has been disposed of',
-    todo: 'Make another engine',
   });
 }

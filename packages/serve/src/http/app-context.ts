@@ -1,6 +1,7 @@
 import type { GenerationRequest } from '../engine/generation-request.ts';
 import type { Engine } from '../engine/engine.ts';
 import { ApiError } from './api-error.ts';
+import { eventStream } from './event-stream.ts';
 import type { SamplingFields } from './request-bodies.ts';
 import type { ServedModel } from './served-model.ts';
 
@@ -24,6 +25,8 @@ export interface AppContext {
   readonly limits: ServerLimits;
   /** How many requests for embeddings are being answered, or wait. */
   readonly openEmbeddings: { count: number };
+  /** Is told of errors that are not the fault of a request. */
+  readonly onError: (error: unknown) => void;
 }
 
 /** A request whose body has been read, and what its handler needs besides. */
@@ -48,14 +51,31 @@ export function servedModel({ models }: AppContext, id: string): ServedModel {
   );
 }
 
-/** The engine of a model. Throws ApiError 404, 400 for a model that generates nothing, and 429 if too many wait. */
-export function engineOf(context: AppContext, id: string): Engine {
+/**
+ * The engine of a model, for a request with some prompts. Throws ApiError 404, 400 for a model that generates nothing and
+ * for more prompts than may wait, and 429 if too many wait.
+ */
+export function engineOf(context: AppContext, id: string, prompts = 1): Engine {
   const { engine } = servedModel(context, id);
   if (engine === null) {
     throw new ApiError(400, `The model '${id}' makes embeddings, and no text.`, { param: 'model' });
   }
-  requireRoom(engine.statistics.waiting, context.limits);
+  const { maxWaiting } = context.limits;
+  if (prompts > maxWaiting) {
+    const message = `prompt: ${prompts} prompts, and ${maxWaiting} may wait.`;
+    throw new ApiError(400, message, { param: 'prompt' });
+  }
+  requireRoom(engine.statistics.waiting + prompts - 1, context.limits);
   return engine;
+}
+
+/** Sends events to the client of a call, which ends with it. */
+export function streamTo(
+  { abort }: Pick<Call<unknown>, 'abort'>,
+  { limits: { stalledMs }, onError }: AppContext,
+  events: AsyncGenerator<string, void, void>,
+): Response {
+  return eventStream(events, { stalledMs, onError, onCancel: () => abort.abort() });
 }
 
 /** Throws ApiError 429 if as many requests wait as may. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ChatMessage } from '@shardwise/data';
+import type { TokenConstraint } from '../constraints/token-constraint.ts';
 import { complete, type Completion } from '../engine/complete.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GeneratedToken, GenerationRequest } from '../engine/generation-request.ts';
@@ -13,10 +13,14 @@ import {
   reasonOf,
   requestOf,
   seconds,
+  streamTo,
 } from './app-context.ts';
+import { promptOfChat } from './chat-prompt.ts';
 import { constraintOf } from './constraint-of.ts';
-import { eventOf, eventStream } from './event-stream.ts';
+import { eventOf } from './event-stream.ts';
 import type { ChatBody } from './request-bodies.ts';
+import { answerOf, AnswerStream } from './tool-calls/answer-parts.ts';
+import { type ChatTools, chatToolsOf } from './tool-calls/chat-tools.ts';
 import { usageOf } from './usage.ts';
 
 /** POST /v1/chat/completions. */
@@ -26,12 +30,13 @@ export async function chatCompletions(
 ): Promise<Response> {
   const { body } = call;
   const engine = engineOf(context, body.model);
+  const tools = chatToolsOf(engine, body);
   const prompt = promptOfChat(engine, body.messages, {
-    ...(body.tool_choice === 'none' ? {} : given('tools', body.tools)),
+    ...given('tools', tools?.tools),
     ...given('variables', body.chat_template_kwargs),
   });
   const maxNewTokens = body.max_completion_tokens ?? body.max_tokens;
-  const constraint = constraintOf(engine, body);
+  const constraint = formOf(tools, constraintOf(engine, body));
   const request: GenerationRequest = {
     ...requestOf(body, call, context),
     prompt,
@@ -43,49 +48,33 @@ export async function chatCompletions(
   const head = { id, created: seconds(), model: body.model };
   const tokens = engine.generate(request);
   if (body.stream === true) {
-    const events = eventsOf(engine, body, request, tokens, head);
-    const { stalledMs } = context.limits;
-    return eventStream(events, { stalledMs, onCancel: () => call.abort.abort() });
+    const events = eventsOf(engine, body, request, tools, tokens, head);
+    return streamTo(call, context, events);
   }
   const samples = await complete(tokens);
   const choices = samples.map((sample) => ({
     index: sample.sample,
-    message: { role: 'assistant', content: sample.text, refusal: null },
     logprobs: body.logprobs === true ? logProbabilitiesOf(engine, sample) : null,
-    finish_reason: reasonOf(sample.finishReason),
+    ...answerOf(tools, sample.text, reasonOf(sample.finishReason)),
   }));
   const usage = usageOf(engine, [request], samples);
   return Response.json({ ...head, object: 'chat.completion', choices, usage });
 }
 
-/** The tokens that a chat model reads for messages. Throws ApiError 400 for a model without a template. */
-export function promptOfChat(
-  { tokenizer }: Engine,
-  messages: readonly { readonly role: string; readonly content?: unknown }[],
-  options: {
-    readonly tools?: readonly object[];
-    readonly variables?: Record<string, unknown>;
-  } = {},
-): readonly number[] {
-  if (tokenizer === null) throw new ApiError(400, 'The model has no tokenizer: send tokens.');
-  const plain = messages.map(({ content, ...fields }): ChatMessage => ({
-    ...fields,
-    content: textOf(content),
-  }));
-  const text = tokenizer.applyChatTemplate(plain, { addGenerationPrompt: true, ...options });
-  return tokenizer.encode(text, { addSpecialTokens: false }).inputIds;
-}
-
-/** Most templates only know contents that are texts. */
-function textOf(content: unknown): unknown {
-  if (!Array.isArray(content)) return content ?? '';
-  return content.map((part: { readonly text?: string }) => part.text ?? '').join('');
+/** The form of an answer. Throws ApiError 400 if it is asked for in two ways. */
+function formOf(tools: ChatTools | null, own: TokenConstraint | null): TokenConstraint | null {
+  const call = tools?.constraint ?? null;
+  if (call === null || own === null) return call ?? own;
+  throw new ApiError(400, 'tool_choice asks for a call, and another field for another form.', {
+    param: 'tool_choice',
+  });
 }
 
 async function* eventsOf(
   engine: Engine,
   body: ChatBody,
   request: GenerationRequest,
+  tools: ChatTools | null,
   tokens: AsyncIterable<GeneratedToken>,
   head: object,
 ): AsyncGenerator<string, void, void> {
@@ -95,15 +84,18 @@ async function* eventsOf(
     const delta = { role: 'assistant', content: '' };
     yield chunk([{ index, delta, logprobs: null, finish_reason: null }]);
   }
+  const answers = new Map<number, AnswerStream>();
   let count = 0;
   for await (const token of tokens) {
     count += Number(token.token !== null);
-    const isSilent = token.text === '' && body.logprobs !== true;
-    if (isSilent && token.finishReason === null) continue;
+    const { sample: index, text, finishReason } = token;
+    const answer = answers.get(index) ?? new AnswerStream(tools);
+    answers.set(index, answer);
+    const { delta, finish_reason } = answer.push(text, reasonOf(finishReason));
+    const isSilent = Object.keys(delta).length === 0 && body.logprobs !== true;
+    if (isSilent && finishReason === null) continue;
     const logprobs = body.logprobs === true ? logProbabilitiesOf(engine, listsOf(token)) : null;
-    const delta = token.text === '' ? {} : { content: token.text };
-    const finish_reason = reasonOf(token.finishReason);
-    yield chunk([{ index: token.sample, delta, logprobs, finish_reason }]);
+    yield chunk([{ index, delta, logprobs, finish_reason }]);
   }
   if (body.stream_options?.include_usage === true) {
     yield chunk([], { usage: usageOf(engine, [request], count) });

@@ -10,12 +10,15 @@ import {
   reasonOf,
   requestOf,
   seconds,
+  streamTo,
 } from './app-context.ts';
 import { constraintOf } from './constraint-of.ts';
-import { eventOf, eventStream } from './event-stream.ts';
+import { eventOf } from './event-stream.ts';
 import { joinStreams } from './join-streams.ts';
 import type { CompletionBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
+
+type TokenStream = AsyncGenerator<GeneratedToken, void, void>;
 
 /** POST /v1/completions. */
 export async function completions(
@@ -23,9 +26,10 @@ export async function completions(
   call: Call<CompletionBody>,
 ): Promise<Response> {
   const { body } = call;
-  const engine = engineOf(context, body.model);
+  const prompts = promptsOf(body);
+  const engine = engineOf(context, body.model, prompts.length);
   const constraint = constraintOf(engine, body);
-  const requests = promptsOf(body).map((prompt): GenerationRequest => ({
+  const requests = prompts.map((prompt): GenerationRequest => ({
     ...requestOf(body, call, context),
     prompt,
     maxNewTokens: body.max_tokens ?? 16,
@@ -38,11 +42,10 @@ export async function completions(
     created: seconds(),
     model: body.model,
   };
-  const streams = requests.map((request) => engine.generate(request));
+  const streams = await beginAll(engine, requests, call.abort);
   if (body.stream === true) {
     const events = eventsOf(engine, body, requests, streams, head);
-    const { stalledMs } = context.limits;
-    return eventStream(events, { stalledMs, onCancel: () => call.abort.abort() });
+    return streamTo(call, context, events);
   }
   const all = await Promise.all(streams.map((stream) => complete(stream)));
   const choices = all.flatMap((samples, prompt) =>
@@ -56,11 +59,28 @@ export async function completions(
   return Response.json({ ...head, choices, usage: usageOf(engine, requests, all.flat()) });
 }
 
+/** Begins all requests, or none if one is wrong. */
+async function beginAll(
+  engine: Engine,
+  requests: readonly GenerationRequest[],
+  abort: AbortController,
+): Promise<TokenStream[]> {
+  const streams: TokenStream[] = [];
+  try {
+    for (const request of requests) streams.push(engine.generate(request));
+  } catch (error) {
+    abort.abort();
+    await Promise.allSettled(streams.map((stream) => stream.next()));
+    throw error;
+  }
+  return streams;
+}
+
 async function* eventsOf(
   engine: Engine,
   body: CompletionBody,
   requests: readonly GenerationRequest[],
-  streams: readonly AsyncGenerator<GeneratedToken, void, void>[],
+  streams: readonly TokenStream[],
   head: object,
 ): AsyncGenerator<string, void, void> {
   const samples = body.n ?? 1;

@@ -2,7 +2,7 @@ import type { TokenConstraint } from '../constraints/token-constraint.ts';
 import type { Engine } from '../engine/engine.ts';
 import { isUserError } from './user-errors.ts';
 import { ApiError } from './api-error.ts';
-import type { FormFields } from './request-bodies.ts';
+import type { FormFields, ResponseBody } from './request-bodies.ts';
 
 /** The form that a body asks for. Throws ApiError 400 for one that cannot be met, or that is not known. */
 export function constraintOf(engine: Engine, body: FormFields): TokenConstraint | null {
@@ -12,15 +12,30 @@ export function constraintOf(engine: Engine, body: FormFields): TokenConstraint 
       param: 'response_format',
     });
   }
-  const param = own == null ? 'response_format' : 'structured_outputs';
-  try {
-    if (format?.type === 'json_schema') {
-      return engine.constraints.jsonSchema(format.json_schema.schema);
-    }
-    if (own == null) return null;
+  if (format?.type === 'json_schema') {
+    const { schema } = format.json_schema;
+    return made('response_format', () => engine.constraints.jsonSchema(schema));
+  }
+  if (own == null) return null;
+  return made('structured_outputs', () => {
     if ('json' in own) return engine.constraints.jsonSchema(own.json);
     if ('regex' in own) return engine.constraints.regularExpression(own.regex);
+    if ('grammar' in own) return engine.constraints.grammar(own.grammar);
     return engine.constraints.choice(own.choice);
+  });
+}
+
+/** The form that a body of the newer interface asks for. Throws as `constraintOf` does. */
+export function constraintOfText(engine: Engine, { text }: ResponseBody): TokenConstraint | null {
+  const format = text?.format;
+  if (format?.type !== 'json_schema') return null;
+  return made('text.format', () => engine.constraints.jsonSchema(format.schema));
+}
+
+/** Makes a constraint of what a field of a body says. Throws ApiError 400, which names the field. */
+export function made(param: string, make: () => TokenConstraint): TokenConstraint {
+  try {
+    return make();
   } catch (error) {
     if (!isUserError(error)) throw error;
     throw new ApiError(400, error.message, { param });

@@ -8,6 +8,7 @@ import { chatCompletions } from './chat.ts';
 import { completions } from './completions.ts';
 import { embeddings } from './embeddings.ts';
 import { metricsText } from './metrics.ts';
+import { addPage } from './page/page-routes.ts';
 import { readBody } from './read-body.ts';
 import {
   chatSchema,
@@ -23,6 +24,8 @@ export interface OpenAIAppOptions extends Partial<ServerLimits> {
   readonly models: readonly ServedModel[];
   /** The keys of which a request must have one. Default: none is asked for. */
   readonly apiKeys?: readonly string[];
+  /** Whether there is a page with a chat at `/`. Default: false. */
+  readonly page?: boolean;
   /** Is told of errors that are not the fault of a request. Default: `console.error`. */
   readonly onError?: (error: unknown) => void;
 }
@@ -30,6 +33,7 @@ export interface OpenAIAppOptions extends Partial<ServerLimits> {
 const appRules: OptionRules<OpenAIAppOptions> = {
   models: option.required(option.listOf(option.object<ServedModel>('a model'))),
   apiKeys: option.listOf(option.nonEmptyText),
+  page: option.flag,
   onError: option.callback(),
   maxBodyBytes: option.integer(1),
   maxWaiting: option.integer(1),
@@ -55,16 +59,17 @@ export interface OpenAIApp {
 
 /**
  * Makes an application of OpenAI's interface for these models: completions, chat completions, responses, embeddings and
- * models, with `/health` and `/metrics`. It reads nothing from a request that is not in a schema, and answers a field
+ * models, with `/health`, `/metrics` and `/state`. It reads nothing from a request that is not in a schema, and answers a field
  * that it does not know with 400.
  */
 export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
   checkOptions('openAIApp', options, appRules);
-  const { models, apiKeys = [], onError = (error) => console.error(error), ...limits } = options;
+  const { models, apiKeys = [], page = false, onError = report, ...limits } = options;
   const context: AppContext = {
     models,
     limits: { ...defaults, ...limits },
     openEmbeddings: { count: 0 },
+    onError,
   };
   const keys = new ApiKeys(apiKeys);
   const counts = new Map<number, number>();
@@ -93,12 +98,19 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
     answer: (context: AppContext, call: Call<z.infer<Schema>>) => Promise<Response>,
   ): void => {
     app.post(path, async (c) => {
+      requireSameOrigin(c.req.header('sec-fetch-site'));
       const tenant = keys.tenantOf(c.req.header('authorization'));
       if (isClosing) throw closing();
       const body = await readBody(c.req.raw, context.limits.maxBodyBytes, schema);
       const abort = new AbortController();
       c.req.raw.signal.addEventListener('abort', () => abort.abort());
-      return answer(context, { body, tenant, abort });
+      try {
+        return await answer(context, { body, tenant, abort });
+      } catch (error) {
+        // It gets no answer, and its end is no error of the server.
+        if (c.req.raw.signal.aborted) throw new ApiError(499, 'The client has gone.');
+        throw error;
+      }
     });
   };
   post('/v1/completions', completionSchema, completions);
@@ -132,6 +144,11 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
     }),
   );
   app.get(
+    '/state',
+    withKey(() => Response.json({ models: models.flatMap(stateOf) })),
+  );
+  if (page) addPage(app);
+  app.get(
     '/metrics',
     withKey(
       () =>
@@ -146,6 +163,22 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
       isClosing = true;
     },
   };
+}
+
+/** Browsers say so by themselves. Otherwise each page that a user opens could use a server without keys. */
+function requireSameOrigin(site: string | undefined): void {
+  if (site !== 'cross-site' && site !== 'same-site') return;
+  throw new ApiError(403, 'Pages of other addresses may not ask this server.');
+}
+
+function report(error: unknown): void {
+  console.error(error);
+}
+
+/** What the page shows of a model: numbers, and no texts, as they may be those of others. */
+function stateOf({ id, engine }: ServedModel): object[] {
+  if (engine === null) return [];
+  return [{ id, statistics: engine.statistics, cache: engine.cacheState }];
 }
 
 function closing(): ApiError {

@@ -22,6 +22,7 @@ export interface SamplingFields {
 type StructuredOutputs =
   | { readonly json: unknown }
   | { readonly regex: string }
+  | { readonly grammar: string }
   | { readonly choice: string[] };
 
 /** Fields that say which form an output must have. */
@@ -57,6 +58,17 @@ interface Message {
   readonly [field: string]: unknown;
 }
 
+/** A function that a model may call. */
+export interface Tool {
+  readonly type: 'function';
+  readonly function: {
+    readonly name: string;
+    /** A JSON schema. */
+    readonly parameters?: Maybe<Record<string, unknown>>;
+    readonly [field: string]: unknown;
+  };
+}
+
 /** The body of POST /v1/chat/completions. */
 export interface ChatBody extends SamplingFields, StreamFields, FormFields {
   readonly messages: Message[];
@@ -64,17 +76,29 @@ export interface ChatBody extends SamplingFields, StreamFields, FormFields {
   readonly max_completion_tokens?: Maybe<number>;
   readonly logprobs?: Maybe<boolean>;
   readonly top_logprobs?: Maybe<number>;
-  readonly tools?: Maybe<object[]>;
-  readonly tool_choice?: Maybe<'auto' | 'none'>;
+  readonly tools?: Maybe<Tool[]>;
+  readonly tool_choice?: Maybe<
+    | 'auto'
+    | 'none'
+    | 'required'
+    | { readonly type: 'function'; readonly function: { readonly name: string } }
+  >;
+  readonly parallel_tool_calls?: Maybe<boolean>;
   /** Variables of the template, as vLLM names them. */
   readonly chat_template_kwargs?: Maybe<Record<string, unknown>>;
 }
+
+/** The form of an output, as the newer interface has it. */
+type TextFormat =
+  | { readonly type: 'text' }
+  | { readonly type: 'json_schema'; readonly name: string; readonly schema: unknown };
 
 /** The body of POST /v1/responses. */
 export interface ResponseBody extends SamplingFields {
   readonly model: string;
   readonly input: string | { readonly role: string; readonly content: string | TextPart[] }[];
   readonly instructions?: Maybe<string>;
+  readonly text?: Maybe<{ readonly format?: Maybe<TextFormat> }>;
   readonly max_output_tokens?: Maybe<number>;
   readonly stream?: Maybe<boolean>;
   readonly metadata?: Maybe<Record<string, string>>;

@@ -2,6 +2,13 @@ import { z } from 'zod';
 import type { ChatBody, CompletionBody, EmbeddingBody, ResponseBody } from './request-bodies.ts';
 
 const tokens = z.array(z.int().nonnegative());
+/** As in OpenAI's interface, a request has at most 2048 texts. */
+const texts = z.union([
+  z.string(),
+  z.array(z.string()).min(1).max(2048),
+  tokens.min(1),
+  z.array(tokens).min(1).max(2048),
+]);
 
 /** Fields that say how tokens are chosen, in all interfaces that generate. */
 const sampling = {
@@ -57,6 +64,7 @@ const form = {
     .union([
       z.strictObject({ json: z.unknown() }),
       z.strictObject({ regex: z.string().min(1).max(4096) }),
+      z.strictObject({ grammar: z.string().min(1).max(16_384) }),
       z.strictObject({ choice: z.array(z.string().min(1).max(4096)).min(1).max(1024) }),
     ])
     .nullish(),
@@ -64,7 +72,7 @@ const form = {
 
 export const completionSchema: z.ZodType<CompletionBody> = z.strictObject({
   model: z.string(),
-  prompt: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
+  prompt: texts,
   max_tokens: z.int().positive().nullish(),
   logprobs: z.int().min(0).max(20).nullish(),
   echo: z.literal(false).nullish(),
@@ -86,6 +94,15 @@ const message = z.looseObject({
   content: z.union([z.string(), textParts]).nullish(),
 });
 
+const tool = z.strictObject({
+  type: z.literal('function'),
+  // Templates show the model also fields that are not known here.
+  function: z.looseObject({
+    name: z.string().regex(/^[\w.-]{1,64}$/),
+    parameters: z.record(z.string(), z.unknown()).nullish(),
+  }),
+});
+
 export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   model: z.string(),
   messages: z.array(message).min(1),
@@ -93,8 +110,16 @@ export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   max_completion_tokens: z.int().positive().nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(20).nullish(),
-  tools: z.array(z.looseObject({ type: z.literal('function') })).nullish(),
-  tool_choice: z.enum(['auto', 'none']).nullish(),
+  tools: z.array(tool).max(128).nullish(),
+  tool_choice: z
+    .union([
+      z.enum(['auto', 'none', 'required']),
+      z.strictObject({
+        type: z.literal('function'),
+        function: z.strictObject({ name: z.string() }),
+      }),
+    ])
+    .nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   /** Variables of the template, as vLLM names them. */
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
@@ -120,6 +145,22 @@ export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
       .min(1),
   ]),
   instructions: z.string().nullish(),
+  text: z
+    .strictObject({
+      format: z
+        .discriminatedUnion('type', [
+          z.strictObject({ type: z.literal('text') }),
+          z.strictObject({
+            type: z.literal('json_schema'),
+            name: z.string(),
+            description: z.string().nullish(),
+            strict: z.boolean().nullish(),
+            schema: z.unknown(),
+          }),
+        ])
+        .nullish(),
+    })
+    .nullish(),
   max_output_tokens: z.int().positive().nullish(),
   stream: z.boolean().nullish(),
   ...sampling,
@@ -128,7 +169,7 @@ export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
 
 export const embeddingSchema: z.ZodType<EmbeddingBody> = z.strictObject({
   model: z.string(),
-  input: z.union([z.string(), z.array(z.string()).min(1), tokens.min(1), z.array(tokens).min(1)]),
+  input: texts,
   encoding_format: z.enum(['float', 'base64']).nullish(),
   user: z.string().nullish(),
 });

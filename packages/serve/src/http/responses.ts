@@ -14,9 +14,11 @@ import {
   reasonOf,
   requestOf,
   seconds,
+  streamTo,
 } from './app-context.ts';
-import { promptOfChat } from './chat.ts';
-import { eventOf, eventStream } from './event-stream.ts';
+import { promptOfChat } from './chat-prompt.ts';
+import { constraintOfText } from './constraint-of.ts';
+import { eventOf } from './event-stream.ts';
 import type { ResponseBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
 
@@ -28,12 +30,12 @@ export async function responses(context: AppContext, call: Call<ResponseBody>): 
     ...requestOf(body, call, context),
     prompt: promptOfChat(engine, messagesOf(body)),
     ...given('maxNewTokens', body.max_output_tokens),
+    ...given('constraint', constraintOfText(engine, body)),
   };
   const draft = new ResponseDraft(engine, body, request);
   const tokens = engine.generate(request);
   if (body.stream === true) {
-    const { stalledMs } = context.limits;
-    return eventStream(eventsOf(draft, tokens), { stalledMs, onCancel: () => call.abort.abort() });
+    return streamTo(call, context, eventsOf(draft, tokens));
   }
   const [sample] = await complete(tokens);
   draft.text = sample?.text ?? '';
@@ -116,6 +118,7 @@ class ResponseDraft {
       output,
       parallel_tool_calls: false,
       temperature: temperature ?? 1,
+      text: { format: this.#body.text?.format ?? { type: 'text' } },
       tool_choice: 'none',
       tools: [],
       top_p: top_p ?? 1,

@@ -45,6 +45,7 @@ export async function startServing(options: ServeOptions): Promise<Serving> {
     apiKeys,
     maxWaiting,
     requestTimeoutMs,
+    page: true,
     onError: (error) => {
       // What was cut off ends with an error, which is no news then.
       if (!isDisposed) console.error(error);

@@ -16,8 +16,8 @@ export interface PagedKeys {
 }
 
 /**
- * Attention whose keys and values lie in blocks. Devices with a kernel for it read them there. Others, and all of them
- * for 16 bits, copy the blocks of each item behind each other. `scale` is 1 / sqrt(D) if it is not given.
+ * Attention whose keys and values lie in blocks. WebGPU and devices with a kernel for it read them there. Others, and
+ * those with such a kernel for 16 bits, copy the blocks of each item behind each other. `scale` is 1 / sqrt(D) if it is not given.
  * Shape: q [B, H, T, D] -> [B, H, T, E]. Throws ShapeError and DTypeError for tensors that do not fit.
  */
 export function pagedAttention(q: Tensor, paged: PagedKeys, scale?: number): Tensor {
