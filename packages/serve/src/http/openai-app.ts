@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
 import { type Context, Hono } from 'hono';
 import type { z } from 'zod';
 import { ApiError, apiErrorOf } from './api-error.ts';
@@ -60,6 +60,7 @@ export interface OpenAIApp {
  */
 export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
   checkOptions('openAIApp', options, appRules);
+  requireAdapters(options.models);
   const { models, apiKeys = [], onError = (error) => console.error(error), ...limits } = options;
   const context: AppContext = {
     models,
@@ -146,6 +147,18 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
       isClosing = true;
     },
   };
+}
+
+/** Throws ConfigError for a model with an adapter that its engine does not have. */
+function requireAdapters(models: readonly ServedModel[]): void {
+  for (const { id, engine, adapter } of models) {
+    if (adapter === undefined || engine?.adapters.includes(adapter) === true) continue;
+    throw new ConfigError({
+      asked: `a model '${id}' with the adapter '${adapter}'`,
+      found: `an engine with the adapters ${engine?.adapters.join(', ') || 'of no name'}`,
+      todo: 'Give the engine the adapter: what stackAdapters returned',
+    });
+  }
 }
 
 function closing(): ApiError {
