@@ -82,7 +82,7 @@ describe.each(['gpt2', 'llama'] as const)('Requests with adapters of %s', (famil
     const engine = new Engine(model, null, {
       adapters: await stackAdapters(model, files),
       maxChunkTokens: 24,
-      cacheTokens: 320,
+      cacheTokens: 240,
       blockSize: 8,
     });
     const requests = [undefined, 'one', 'two', 'three', 'one', 'two', undefined, 'three'].map(
@@ -91,7 +91,7 @@ describe.each(['gpt2', 'llama'] as const)('Requests with adapters of %s', (famil
         request: {
           // Some have the same prompt.
           prompt: randomTokens(seed % 3, 50),
-          maxNewTokens: 20,
+          maxNewTokens: 45,
           seed,
           logProbabilities: 0,
           ignoreEos: true,
