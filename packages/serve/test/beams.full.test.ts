@@ -10,6 +10,8 @@ import { golden, goldenModel, randomModel, randomTokens, useCpu } from './models
 
 beforeAll(useCpu);
 
+type TokensRequest = Omit<GenerationRequest, 'prompt'> & { readonly prompt: readonly number[] };
+
 function answers(engine: Engine, request: GenerationRequest): Promise<readonly Completion[]> {
   return complete(engine.generate(request));
 }
@@ -45,7 +47,7 @@ describe.each(golden.models)('The beams of $name', ({ name, eos }) => {
 });
 
 describe('Beams', () => {
-  const requests = [30, 41, 55].map((length, seed): GenerationRequest & { prompt: number[] } => ({
+  const requests = [30, 41, 55].map((length, seed): TokensRequest => ({
     prompt: randomTokens(seed + 1, length),
     maxNewTokens: 20,
     numBeams: 4,

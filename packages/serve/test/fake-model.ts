@@ -5,7 +5,7 @@ import type { SchedulerOptions } from '../src/scheduling/scheduler-options.ts';
 import type { ScheduledChunk, Sequence, SequenceOptions } from '../src/scheduling/sequence.ts';
 
 /** The token that follows some tokens: a number that depends on all of them. */
-export function following(tokens: readonly number[]): number {
+function following(tokens: readonly number[]): number {
   return tokens.reduce((mixed, token) => (mixed * 31 + token + 7) % 9973, 1) % 50;
 }
 

@@ -7,20 +7,20 @@ import { randomModel, randomTokens, trainingLogProbabilities, useCpu } from './m
 
 beforeAll(useCpu);
 
+type TokensRequest = Omit<GenerationRequest, 'prompt'> & { readonly prompt: readonly number[] };
+
 async function answer(engine: Engine, request: GenerationRequest): Promise<Completion> {
   const [first] = await complete(engine.generate(request));
   return first ?? expect.fail();
 }
 
-const requests = [3, 40, 65, 120, 17].map(
-  (length, seed): GenerationRequest & { prompt: number[] } => ({
-    prompt: randomTokens(seed + 1, length),
-    maxNewTokens: 24,
-    seed,
-    logProbabilities: 0,
-    ignoreEos: true,
-  }),
-);
+const requests = [3, 40, 65, 120, 17].map((length, seed): TokensRequest => ({
+  prompt: randomTokens(seed + 1, length),
+  maxNewTokens: 24,
+  seed,
+  logProbabilities: 0,
+  ignoreEos: true,
+}));
 
 /** The largest difference of a log-probability from that of a training forward, of models whose logits are large. */
 const bounds = { float16: 0.01, bfloat16: 0.1, int8: 0.2 } as const;

@@ -9,20 +9,20 @@ import { randomModel, randomTokens, trainingLogProbabilities, useCpu } from './m
 
 beforeAll(useCpu);
 
+type TokensRequest = Omit<GenerationRequest, 'prompt'> & { readonly prompt: readonly number[] };
+
 async function answer(engine: Engine, request: GenerationRequest): Promise<Completion> {
   const [first] = await complete(engine.generate(request));
   return first ?? expect.fail();
 }
 
-const requests = [3, 40, 65, 120, 17, 90].map(
-  (length, seed): GenerationRequest & { prompt: number[] } => ({
-    prompt: randomTokens(seed + 1, length),
-    maxNewTokens: 40,
-    seed,
-    logProbabilities: 0,
-    ignoreEos: true,
-  }),
-);
+const requests = [3, 40, 65, 120, 17, 90].map((length, seed): TokensRequest => ({
+  prompt: randomTokens(seed + 1, length),
+  maxNewTokens: 40,
+  seed,
+  logProbabilities: 0,
+  ignoreEos: true,
+}));
 const scarce = { blockSize: 8, cacheTokens: 280, prefixCaching: false } as const;
 
 type Counts = Pick<EngineStatistics, 'preemptions' | 'computedTokens'>;

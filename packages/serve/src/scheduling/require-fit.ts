@@ -1,15 +1,13 @@
 import { ConfigError } from '@shardwise/core/extend';
-import type { Scheduler } from './scheduler.ts';
+import type { SchedulerOptions } from './scheduler-options.ts';
+
+type FittingOptions = Pick<SchedulerOptions, 'blockCount' | 'blockSize' | 'maxSequences'>;
 
 /** Throws ConfigError for so many tokens, so many times, if they would not fit even if they were alone. */
 export function requireFit(
   tokens: number,
   samples: number,
-  {
-    allocator: { blockCount },
-    blockSize,
-    maxSequences,
-  }: Pick<Scheduler, 'allocator' | 'blockSize' | 'maxSequences'>,
+  { blockCount, blockSize, maxSequences }: Required<FittingOptions>,
 ): void {
   const blocks = samples * Math.ceil(tokens / blockSize);
   if (blocks <= blockCount && samples <= maxSequences) return;

@@ -74,7 +74,9 @@ export class Scheduler {
   add(options: SequenceOptions): Sequence {
     const { prompt, maxNewTokens, samples = 1, priority = 0, tenant = '', adapter = 0 } = options;
     const { salt = '' } = options;
-    requireFit(prompt.length + maxNewTokens, samples, this);
+    const { blockSize, maxSequences } = this;
+    const { blockCount } = this.allocator;
+    requireFit(prompt.length + maxNewTokens, samples, { blockCount, blockSize, maxSequences });
     const number = this.#nextNumber++;
     const sequence: Sequence = {
       number,

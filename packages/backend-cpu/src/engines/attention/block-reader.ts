@@ -34,7 +34,7 @@ export interface BlockSizes {
 export interface ReaderResources {
   readonly memory: WebAssembly.Memory;
   readonly base: bigint;
-  readonly tile: ProductResources['tile'];
+  readonly products: Pick<ProductResources, 'tile'>;
   readonly loops: LoopCode;
   /** Calls that have been linked, by what they convert. */
   readonly linked: Map<string, LinkedLoops>;
@@ -101,8 +101,8 @@ class ConvertedBlocks implements BlockReader {
 
   *read(numbers: readonly number[], addressOf: AddressOf): Generator<ReadableBlocks> {
     const atOnce = Math.max(1, Math.floor(CONVERTED_BYTES / this.#bytes));
-    const { base, tile } = this.#resources;
-    const address = hostAddress(tile(SLOT, atOnce * this.#bytes));
+    const { base, products } = this.#resources;
+    const address = hostAddress(products.tile(SLOT, atOnce * this.#bytes));
     for (let first = 0; first < numbers.length; first += atOnce) {
       const some = numbers.slice(first, first + atOnce);
       this.#convert(some, Number(address - base), addressOf);

@@ -99,7 +99,7 @@ export class PagedAttention implements CompiledPartition {
     const reading = {
       memory,
       base: this.#base,
-      tile: resources.tile,
+      products: resources,
       loops,
       linked: plans.conversions,
     };

@@ -10,7 +10,7 @@ interface ScaledBytes {
 }
 
 /** What is subtracted from bytes before they are scaled. */
-export const BYTE_OF_ZERO = 128;
+const BYTE_OF_ZERO = 128;
 
 /**
  * Makes attention whose keys and values lie in blocks read them as they are stored: in 16 bits, or as bytes with a scale
@@ -29,20 +29,21 @@ export function readStored(instruction: CpuInstruction, rewriter: Rewriter): Cpu
   return { ...instruction, inputs: [q, belowCast(k, rewriter), belowCast(v, rewriter), ...rest] };
 }
 
-function belowCast(id: number, { values, producer }: Rewriter): number {
-  const made = producer(id);
-  return made !== undefined && isWidening(made, values) ? inputAt(made, 0) : id;
+function belowCast(id: number, rewriter: Rewriter): number {
+  const made = rewriter.producer(id);
+  return made !== undefined && isWidening(made, rewriter.values) ? inputAt(made, 0) : id;
 }
 
 /** The bytes and scales of (bytes - 128) * scales, where all features of a row have one scale. */
-function scaledBytes(id: number, { values, producer }: Rewriter): ScaledBytes | undefined {
-  const scaled = producer(id);
+function scaledBytes(id: number, rewriter: Rewriter): ScaledBytes | undefined {
+  const { values } = rewriter;
+  const scaled = rewriter.producer(id);
   if (scaled?.op !== 'mul') return undefined;
-  const centred = producer(inputAt(scaled, 0));
-  const repeated = producer(inputAt(scaled, 1));
+  const centred = rewriter.producer(inputAt(scaled, 0));
+  const repeated = rewriter.producer(inputAt(scaled, 1));
   if (centred?.op !== 'sub' || repeated?.op !== 'expand') return undefined;
-  const wide = producer(inputAt(centred, 0));
-  const zero = belowExpands(inputAt(centred, 1), producer);
+  const wide = rewriter.producer(inputAt(centred, 0));
+  const zero = belowExpands(inputAt(centred, 1), rewriter);
   if (wide?.op !== 'cast' || zero?.op !== 'constant') return undefined;
   const [bytes, scales] = [inputAt(wide, 0), inputAt(repeated, 0)];
   const fits =
@@ -52,7 +53,7 @@ function scaledBytes(id: number, { values, producer }: Rewriter): ScaledBytes | 
   return fits ? { bytes, scales } : undefined;
 }
 
-function belowExpands(id: number, producer: Rewriter['producer']): CpuInstruction | undefined {
-  const made = producer(id);
-  return made?.op === 'expand' ? belowExpands(inputAt(made, 0), producer) : made;
+function belowExpands(id: number, rewriter: Rewriter): CpuInstruction | undefined {
+  const made = rewriter.producer(id);
+  return made?.op === 'expand' ? belowExpands(inputAt(made, 0), rewriter) : made;
 }
