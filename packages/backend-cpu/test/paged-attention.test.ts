@@ -1,4 +1,4 @@
-import { IndexError, type Program } from '@shardwise/core/spec';
+import { type HalfDType, IndexError, type Program } from '@shardwise/core/spec';
 import { describe, expect, test } from 'vitest';
 import type { CpuBackend } from '../src/cpu-backend.ts';
 import { cpu } from '../src/cpu.ts';
@@ -27,8 +27,82 @@ function paged({ heads, groups, queries, width, blockSize, blocks }: Sizes): Pro
       { shape: [1, blocks], dtype: 'i32' },
       { shape: [1, queries, 2], dtype: 'i32' },
     ],
-    instructions: [{ op: 'pagedAttention', params: { scale }, inputs: [0, 1, 2, 3, 4], ...type }],
+    instructions: [
+      {
+        op: 'pagedAttention',
+        params: { scale, rounding: 'none' },
+        inputs: [0, 1, 2, 3, 4],
+        ...type,
+      },
+    ],
     outputs: [5],
+  });
+}
+
+/** As `paged`, with keys and values that are kept in 16 bits and cast to f32. */
+function pagedInHalves(sizes: Sizes, dtype: HalfDType): Program {
+  const { heads, groups, queries, width, blockSize, blocks } = sizes;
+  const wide = f32(blocks, blockSize, groups, width);
+  const type = f32(1, heads, queries, width);
+  return programOf({
+    inputs: [
+      type,
+      { ...wide, dtype },
+      { ...wide, dtype },
+      { shape: [1, blocks], dtype: 'i32' },
+      { shape: [1, queries, 2], dtype: 'i32' },
+    ],
+    instructions: [
+      { op: 'cast', params: { dtype: 'f32' }, inputs: [1], ...wide },
+      { op: 'cast', params: { dtype: 'f32' }, inputs: [2], ...wide },
+      {
+        op: 'pagedAttention',
+        params: { scale, rounding: 'none' },
+        inputs: [0, 5, 6, 3, 4],
+        ...type,
+      },
+    ],
+    outputs: [7],
+  });
+}
+
+/** As `paged`, with keys and values that are kept as bytes, with a scale for each head of a token. */
+function pagedInBytes(sizes: Sizes): Program {
+  const { heads, groups, queries, width, blockSize, blocks } = sizes;
+  const wide = f32(blocks, blockSize, groups, width);
+  const bytes = { ...wide, dtype: 'u8' } as const;
+  const scales = f32(blocks, blockSize, groups, 1);
+  const type = f32(1, heads, queries, width);
+  const inputs = [
+    type,
+    bytes,
+    bytes,
+    { shape: [1, blocks], dtype: 'i32' },
+    { shape: [1, queries, 2], dtype: 'i32' },
+    scales,
+    scales,
+  ] as const;
+  const dequantized = (of: number, ofScales: number, first: number) =>
+    [
+      { op: 'cast', params: { dtype: 'f32' }, inputs: [of], ...wide },
+      { op: 'constant', params: { value: 128, ...wide }, inputs: [], ...wide },
+      { op: 'sub', params: {}, inputs: [first, first + 1], ...wide },
+      { op: 'expand', params: { shape: wide.shape }, inputs: [ofScales], ...wide },
+      { op: 'mul', params: {}, inputs: [first + 2, first + 3], ...wide },
+    ] as const;
+  return programOf({
+    inputs,
+    instructions: [
+      ...dequantized(1, 5, 7),
+      ...dequantized(2, 6, 12),
+      {
+        op: 'pagedAttention',
+        params: { scale, rounding: 'none' },
+        inputs: [0, 11, 16, 3, 4],
+        ...type,
+      },
+    ],
+    outputs: [17],
   });
 }
 
@@ -51,15 +125,15 @@ function numbers(count: number, seed: number): number[] {
 async function run(
   backend: CpuBackend,
   program: Program,
-  inputs: readonly (readonly number[] | Int32Array)[],
+  inputs: readonly (readonly number[] | Int32Array | Uint16Array | Uint8Array)[],
   elements: number,
 ): Promise<number[]> {
   const executable = await backend.compile(program);
   const result = backend.alloc(4 * elements);
   const buffers = inputs.map((input) => {
-    if (!(input instanceof Int32Array)) return upload(backend, input);
+    if (!ArrayBuffer.isView(input)) return upload(backend, input);
     const buffer = backend.alloc(input.byteLength);
-    backend.write(buffer, new Uint8Array(input.buffer));
+    backend.write(buffer, new Uint8Array(input.buffer, input.byteOffset, input.byteLength));
     return buffer;
   });
   try {
@@ -142,6 +216,113 @@ describe('Attention through a table of blocks', () => {
     await executable.run(buffers, [result]);
     expect(new Set(await download(backend, result))).toEqual(new Set([0]));
   });
+
+  const small = { heads: 4, groups: 2, queries: 3, width: 24, blockSize: 5, blocks: 30 };
+  // More blocks than are converted at once.
+  const large = { heads: 2, groups: 2, queries: 70, width: 64, blockSize: 16, blocks: 70 };
+
+  /** What queries see: all keys up to one. */
+  const rangesOf = ({ queries, blockSize, blocks }: Sizes): Int32Array =>
+    Int32Array.from({ length: 2 * queries }, (_, at) =>
+      at % 2 === 0 ? 0 : blockSize * blocks - queries + (at + 1) / 2,
+    );
+  const tableOf = ({ blocks }: Sizes): Int32Array =>
+    Int32Array.from({ length: blocks }, (_, at) => (at * 11 + 3) % blocks);
+
+  test.each([
+    ['bf16', small],
+    ['f16', small],
+    ['bf16', large],
+    ['f16', large],
+  ] as const)(
+    'has the bits of attention to the same keys in f32, if they are kept in %s: %j',
+    async (dtype, sizes) => {
+      const backend = await cpu({ byteLength: 2 ** 26 });
+      const { heads, queries, width, blocks, blockSize, groups } = sizes;
+      const count = blocks * blockSize * groups * width;
+      // Numbers of few digits, which 16 bits hold exactly.
+      const exact = (seed: number): number[] =>
+        numbers(count, seed).map((value) => Math.round(value * 32) / 32);
+      const [k, v, q] = [exact(2), exact(3), numbers(heads * queries * width, 1)];
+      const halves = (values: readonly number[]): Uint16Array =>
+        dtype === 'bf16'
+          ? Uint16Array.from(
+              new Uint32Array(Float32Array.from(values).buffer),
+              (bits) => bits >> 16,
+            )
+          : new Uint16Array(Float16Array.from(values).buffer);
+      const rest = [tableOf(sizes), rangesOf(sizes)];
+      const elements = heads * queries * width;
+      const wide = await run(backend, paged(sizes), [q, k, v, ...rest], elements);
+      const program = pagedInHalves(sizes, dtype);
+      const half = await run(backend, program, [q, halves(k), halves(v), ...rest], elements);
+      expect(bytesOf(half)).toEqual(bytesOf(wide));
+    },
+  );
+
+  test.each([small, large])(
+    'has the bits of attention to the same keys in f32, if they are kept as bytes: %j',
+    async (sizes) => {
+      const backend = await cpu({ byteLength: 2 ** 26 });
+      const { heads, queries, width, blocks, blockSize, groups } = sizes;
+      const rows = blocks * blockSize * groups;
+      const bytes = (seed: number): Uint8Array =>
+        Uint8Array.from(numbers(rows * width, seed), (value) => 128 + Math.round(value * 60));
+      const scales = (seed: number): number[] =>
+        numbers(rows, seed).map((value) => Math.fround(Math.abs(value) / 100 + 0.001));
+      const [k, v, kScales, vScales] = [bytes(2), bytes(3), scales(4), scales(5)];
+      const wide = (of: Uint8Array, by: readonly number[]): number[] =>
+        Array.from(of, (byte, at) => Math.fround((byte - 128) * (by[Math.floor(at / width)] ?? 0)));
+      const q = numbers(heads * queries * width, 1);
+      const rest = [tableOf(sizes), rangesOf(sizes)];
+      const elements = heads * queries * width;
+      const expected = await run(
+        backend,
+        paged(sizes),
+        [q, wide(k, kScales), wide(v, vScales), ...rest],
+        elements,
+      );
+      const found = await run(
+        backend,
+        pagedInBytes(sizes),
+        [q, k, v, ...rest, kScales, vScales],
+        elements,
+      );
+      expect(bytesOf(found)).toEqual(bytesOf(expected));
+    },
+  );
+
+  test.each(['bf16', 'f16', 'u8'] as const)(
+    'converts blocks of %s as it reads them: there is no memory for a copy in f32',
+    async (dtype) => {
+      const sizes = { heads: 2, groups: 2, queries: 1, width: 64, blockSize: 16, blocks: 2048 };
+      const rows = sizes.blocks * sizes.blockSize * sizes.groups;
+      const kept = (dtype === 'u8' ? 1 : 2) * rows * sizes.width;
+      // Both, the scales, and not a quarter of one of them in f32.
+      const byteLength = Math.ceil((2 * kept + 8 * rows + rows * sizes.width) / 65536) * 65536;
+      const backend = await cpu({ byteLength });
+      const program = dtype === 'u8' ? pagedInBytes(sizes) : pagedInHalves(sizes, dtype);
+      const executable = await backend.compile(program);
+      const table = Int32Array.from({ length: sizes.blocks }, (_, at) => sizes.blocks - 1 - at);
+      const ranges = Int32Array.of(0, sizes.blocks * sizes.blockSize);
+      const contents = [
+        new Uint8Array(4 * 2 * 64),
+        new Uint8Array(kept),
+        new Uint8Array(kept),
+        new Uint8Array(table.buffer),
+        new Uint8Array(ranges.buffer),
+        ...(dtype === 'u8' ? [new Uint8Array(4 * rows), new Uint8Array(4 * rows)] : []),
+      ];
+      const buffers = contents.map((bytes) => {
+        const buffer = backend.alloc(bytes.byteLength);
+        backend.write(buffer, bytes);
+        return buffer;
+      });
+      const result = backend.alloc(4 * 2 * 64);
+      await executable.run(buffers, [result]);
+      expect(new Set(await download(backend, result))).toEqual(new Set([0]));
+    },
+  );
 
   test('refuses a block that is not there', async () => {
     const backend = await cpu({ byteLength: 2 ** 24 });

@@ -30,6 +30,7 @@ export {
   sentenceEmbeddings,
   type SentenceEmbeddingOptions,
 } from './encoders/sentence-embeddings.ts';
+export { BeamSearch, type BeamSettings, type BeamStep } from './generation/beam-search.ts';
 export { generate } from './generation/generate.ts';
 export {
   type GeneratingModel,
@@ -40,6 +41,7 @@ export {
 export { drawToken, mostLikely } from './generation/choose-token.ts';
 export {
   type LogitsProcessor,
+  logSoftmax,
   processorsOf,
   type ProcessorSettings,
 } from './generation/logits-processors.ts';
@@ -92,9 +94,11 @@ export { exportOnnx, type OnnxOptions } from './onnx/export-onnx.ts';
 export type { DynamicAxes, DynamicAxis, NamedAxis } from './onnx/dynamic-axes.ts';
 export type { ExportableModule } from './onnx/traces.ts';
 export { type AdapterFiles, adapterFiles, type AdapterFilesOptions } from './lora/adapter-files.ts';
+export { AdapterStack } from './lora/adapter-stack.ts';
 export { addLora } from './lora/add-lora.ts';
 export { quantizeModel, type QuantizeOptions } from './lora/quantize-model.ts';
 export { loadAdapter } from './lora/load-adapter.ts';
+export { stackAdapters } from './lora/stack-adapters.ts';
 export type { LoraOptions } from './lora/lora-options.ts';
 export { mergeLora, removeLora, unmergeLora } from './lora/merge-lora.ts';
 export {

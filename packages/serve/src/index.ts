@@ -1,5 +1,6 @@
 export { OutputConstraints } from './constraints/output-constraints.ts';
 export type { ConstrainedText, TokenConstraint } from './constraints/token-constraint.ts';
+export type { KvCacheDtype } from './cache/kept-rows.ts';
 export { complete, type Completion } from './engine/complete.ts';
 export { Engine } from './engine/engine.ts';
 export type { EngineOptions } from './engine/engine-options.ts';
@@ -21,5 +22,5 @@ export {
 } from './scheduling/policies.ts';
 export type { DraftSpeculation, NgramSpeculation, Speculation } from './speculation/speculation.ts';
 export type { CacheState, SequenceState } from './scheduling/cache-state.ts';
-export type { SchedulerOptions } from './scheduling/scheduler.ts';
+export type { SchedulerOptions } from './scheduling/scheduler-options.ts';
 export type { Sequence } from './scheduling/sequence.ts';

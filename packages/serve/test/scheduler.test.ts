@@ -7,112 +7,10 @@ import {
   type SchedulingPolicy,
   shortestFirst,
 } from '../src/scheduling/policies.ts';
-import { Scheduler, type SchedulerOptions, type StepPlan } from '../src/scheduling/scheduler.ts';
-import type { ScheduledChunk, Sequence, SequenceOptions } from '../src/scheduling/sequence.ts';
-
-/** The token that follows some tokens: a number that depends on all of them. */
-function following(tokens: readonly number[]): number {
-  return tokens.reduce((mixed, token) => (mixed * 31 + token + 7) % 9973, 1) % 50;
-}
-
-/** What a sequence ends with if it is alone. */
-function alone({ prompt, maxNewTokens }: SequenceOptions): number[] {
-  const tokens = [...prompt];
-  for (let step = 0; step < maxNewTokens; step++) tokens.push(following(tokens));
-  return tokens;
-}
-
-/** Runs the plans of a scheduler on a cache that keeps tokens, in the place of their keys and values. */
-class FakeModel {
-  readonly scheduler: Scheduler;
-  readonly ended: Sequence[] = [];
-  readonly counts = { steps: 0, computed: 0, preemptions: 0, prefixHits: 0, accepted: 0 };
-  readonly #proposed: number;
-  readonly #slots: number[];
-
-  /** `proposed` is how many tokens are proposed for a sequence in a step, of which some are wrong. */
-  constructor(options: SchedulerOptions, proposed = 0) {
-    this.scheduler = new Scheduler(options);
-    this.#proposed = proposed;
-    this.#slots = Array.from(
-      { length: options.blockCount * this.scheduler.blockSize },
-      () => Number.NaN,
-    );
-  }
-
-  step(now = 0): StepPlan {
-    const { scheduler } = this;
-    const plan = scheduler.plan(now);
-    expect(scheduler.faults()).toEqual([]);
-    this.counts.steps++;
-    this.counts.preemptions += plan.preempted.length;
-    this.#copy(plan);
-    const proposals = new Map(plan.chunks.map((chunk) => [chunk.sequence, this.#propose(chunk)]));
-    expect(scheduler.faults()).toEqual([]);
-    for (const { sequence, start, count } of plan.chunks) {
-      this.counts.computed += count;
-      const { table } = sequence;
-      const tokens = [...sequence.tokens, ...(proposals.get(sequence) ?? [])];
-      const end = start + count + (proposals.get(sequence)?.length ?? 0);
-      for (let at = start; at < end; at++) this.#slots[table.slotOf(at)] = tokens[at] ?? -1;
-    }
-    scheduler.complete(plan);
-    for (const { sequence, isLast, start, count } of plan.chunks) {
-      const { table, tokens } = sequence;
-      // What attention would read: all tokens up to the end of the chunk.
-      const read = tokens.slice(0, start + count).map((_, at) => this.#slots[table.slotOf(at)]);
-      expect(read).toEqual(tokens.slice(0, start + count));
-      if (!isLast) continue;
-      while (sequence.samples > 1) this.#append(scheduler.fork(sequence), read.map(Number));
-      this.#append(sequence, read.map(Number));
-      for (const token of proposals.get(sequence) ?? []) {
-        // A sequence that has ended has no places.
-        if (sequence.table.length === 0 || token !== tokens.at(-1)) break;
-        scheduler.accept(sequence);
-        this.counts.accepted++;
-        this.#append(
-          sequence,
-          tokens
-            .slice(0, -1)
-            .concat(token)
-            .map((_, at) => this.#slots[table.slotOf(at)] ?? -1),
-        );
-      }
-      scheduler.giveBack(sequence);
-      expect(table.length).toBe(sequence.computed);
-    }
-    expect(scheduler.faults()).toEqual([]);
-    return plan;
-  }
-
-  /** Reserves places for tokens that may follow a chunk, of which the last one is wrong now and then. */
-  #propose({ sequence, isLast, count }: ScheduledChunk): readonly number[] {
-    const { tokens, promptLength, maxNewTokens, samples } = sequence;
-    if (!isLast || count > 1 || samples > 1) return [];
-    const left = promptLength + maxNewTokens - tokens.length;
-    const wanted = Math.min(this.#proposed, left - 1);
-    const places = this.scheduler.reserve(sequence, wanted);
-    const all = [...tokens];
-    for (let at = 0; at < places; at++) all.push(following(all) + Number(all.length % 5 === 0));
-    return all.slice(tokens.length);
-  }
-
-  #append(sequence: Sequence, read: readonly number[]): void {
-    this.scheduler.append(sequence, following(read));
-    if (sequence.tokens.length < sequence.promptLength + sequence.maxNewTokens) return;
-    this.ended.push(sequence);
-    this.scheduler.remove(sequence);
-  }
-
-  #copy({ copies }: StepPlan): void {
-    const { blockSize } = this.scheduler;
-    for (const { from, to } of copies) {
-      for (let at = 0; at < blockSize; at++) {
-        this.#slots[to * blockSize + at] = this.#slots[from * blockSize + at] ?? Number.NaN;
-      }
-    }
-  }
-}
+import { Scheduler } from '../src/scheduling/scheduler.ts';
+import type { StepPlan } from '../src/scheduling/step-plan.ts';
+import type { Sequence, SequenceOptions } from '../src/scheduling/sequence.ts';
+import { alone, FakeModel } from './fake-model.ts';
 
 const policies: readonly SchedulingPolicy[] = [firstCome, shortestFirst, byPriority, fairByTenant];
 
@@ -127,7 +25,7 @@ const arrival = fc.record({
   cancelledAfter: fc.option(fc.nat({ max: 10 }), { freq: 5 }),
 });
 
-test('1,000 random arrivals get the tokens that they get alone, with any policy and any proposed tokens, and no block is lost.', () => {
+test('1,000 random arrivals get the tokens that they get alone, with any policy, any proposed tokens and any space for swapped blocks, and no block is lost.', () => {
   fc.assert(
     fc.property(
       fc.array(arrival, { minLength: 25, maxLength: 25 }),
@@ -135,10 +33,11 @@ test('1,000 random arrivals get the tokens that they get alone, with any policy 
       fc.constantFrom(1, 6, 17, 64),
       fc.constantFrom(...policies),
       fc.constantFrom(0, 1, 5),
-      (arrivals, blockSize, tokens, policy, proposed) => {
+      fc.constantFrom(0, 0, 3, 1000),
+      (arrivals, blockSize, tokens, policy, proposed, swapBlocks) => {
         const blockCount = Math.ceil((3 * 56) / blockSize) + 8;
         const options = { blockCount, blockSize, maxChunkTokens: tokens, maxSequences: 6 };
-        const model = new FakeModel({ ...options, policy }, proposed);
+        const model = new FakeModel({ ...options, policy, swapBlocks: () => swapBlocks }, proposed);
         const cancelled: (readonly [Sequence, number])[] = [];
         const submitted = new Map<Sequence, SequenceOptions>();
         let left = arrivals.toSorted((a, b) => a.at - b.at);
@@ -155,7 +54,8 @@ test('1,000 random arrivals get the tokens that they get alone, with any policy 
           model.step(now);
           expect(now).toBeLessThan(5000);
         }
-        expect(model.scheduler.allocator.used).toBe(0);
+        const { allocator, swappedBlocks } = model.scheduler;
+        expect([allocator.used, swappedBlocks]).toEqual([0, 0]);
         for (const [sequence, asked] of submitted) {
           expect(model.ended).toContain(sequence);
           expect(sequence.tokens).toEqual(alone(asked));
@@ -163,6 +63,41 @@ test('1,000 random arrivals get the tokens that they get alone, with any policy 
       },
     ),
     { numRuns: 40 },
+  );
+});
+
+test('Beams that continue any of each other read their own tokens, end also if blocks run out, and no block is lost.', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.record({ arrival, isBeams: fc.boolean() }), { minLength: 6, maxLength: 6 }),
+      fc.constantFrom(1, 4, 16),
+      fc.boolean(),
+      fc.constantFrom(0, 3, 1000),
+      (arrivals, blockSize, prefixCaching, swapBlocks) => {
+        // As many as the largest request needs if it is alone.
+        const blockCount = 3 * Math.ceil(52 / blockSize);
+        const model = new FakeModel({
+          blockCount,
+          blockSize,
+          prefixCaching,
+          maxChunkTokens: 9,
+          swapBlocks: () => swapBlocks,
+        });
+        let count = 0;
+        for (const { arrival: each, isBeams } of arrivals) {
+          const sequence = model.scheduler.add({ ...each, samples: isBeams ? 3 : 1 });
+          count += sequence.samples;
+          if (isBeams) model.beams.add(sequence.arrival);
+        }
+        for (let now = 0; !model.scheduler.isIdle; now++) {
+          model.step(now);
+          expect(now).toBeLessThan(5000);
+        }
+        const { allocator, swappedBlocks } = model.scheduler;
+        expect([allocator.used, swappedBlocks, model.ended.length]).toEqual([0, 0, count]);
+      },
+    ),
+    { numRuns: 100 },
   );
 });
 
@@ -192,6 +127,32 @@ describe('A step', () => {
     expect(model.counts.preemptions).toBeGreaterThan(0);
     expect(sequences[0]?.preemptions).toBe(0);
     expect(sequences.map(({ tokens }) => tokens)).toEqual(asked.map(alone));
+  });
+
+  test('computes nothing again of a sequence whose blocks were swapped.', () => {
+    const model = new FakeModel({
+      blockCount: 8,
+      blockSize: 2,
+      prefixCaching: false,
+      swapBlocks: () => 8,
+    });
+    const asked = [1, 2, 3].map((token) => ({ prompt: [token, 0], maxNewTokens: 8 }));
+    const sequences = asked.map((each) => model.scheduler.add(each));
+    while (!model.scheduler.isIdle) model.step();
+    expect(model.counts.preemptions).toBeGreaterThan(0);
+    expect(model.counts.swappedIn).toBeGreaterThan(0);
+    expect(model.counts.computed).toBe(3 * (2 + 7));
+    expect(sequences.map(({ tokens }) => tokens)).toEqual(asked.map(alone));
+  });
+
+  test('copies no block back after a restart, which forgets all contents.', () => {
+    const model = new FakeModel({ blockCount: 8, blockSize: 2, swapBlocks: () => 8 });
+    const asked = [1, 2, 3].map((token) => ({ prompt: [token, 0], maxNewTokens: 8 }));
+    for (const each of asked) model.scheduler.add(each);
+    while (model.scheduler.swappedBlocks === 0) model.step();
+    model.scheduler.restart();
+    expect(model.scheduler.swappedBlocks).toBe(0);
+    expect(model.scheduler.faults()).toEqual([]);
   });
 
   test('computes the common beginning of prompts once.', () => {

@@ -34,7 +34,7 @@ export interface AttentionParams {
 }
 
 /** How attention through a table of blocks is computed. */
-export type PagedAttentionParams = Pick<AttentionParams, 'scale'>;
+export type PagedAttentionParams = Pick<AttentionParams, 'scale' | 'rounding'>;
 
 /**
  * How a value lies on one mesh axis (codified by spmd_types). It determines the type of the gradient. A value
@@ -279,7 +279,7 @@ export interface CompositeParams {
   /**
    * Attention whose keys and values lie in blocks (PagedAttention, Kwon et al. 2023). Row b of the table has the numbers
    * of the blocks of item b, in the order of its keys. Ranges say which of these keys each query sees, as for attention.
-   * q, k and v are f32 or f64. Letters: N blocks of P keys, M blocks of an item.
+   * q, k and v are f32 or f64; k and v may be casts, below which backends read the blocks. Letters: N blocks of P keys, M blocks of an item.
    * Shape: q [B, H, T, D], k [N, P, G, D], v [N, P, G, E], table i32 [B, M], ranges i32 [B, T, 2] -> [B, H, T, E].
    */
   pagedAttention: PagedAttentionParams;

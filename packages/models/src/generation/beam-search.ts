@@ -9,6 +9,8 @@ interface Beam {
 export interface BeamSettings {
   readonly numBeams: number;
   readonly lengthPenalty: number;
+  /** Whether the search ends as soon as `numBeams` rows have ended. Otherwise it ends when no other can be better. */
+  readonly earlyStopping: boolean;
   /** The number of tokens that end a row. More of them need more candidates. */
   readonly endTokens: number;
   readonly maxNewTokens: number;
@@ -23,8 +25,9 @@ export interface BeamStep {
 }
 
 /**
- * Beam search of one prompt, as transformers has it with early_stopping=False: it ends when no running row, divided by
- * its present length, has a better score than the worst of the rows that have ended.
+ * Beam search of one prompt, as transformers has it with early_stopping=False or True: it ends when no running row,
+ * divided by its present length, has a better score than the worst of the rows that have ended, or with the latter as soon
+ * as enough rows have ended.
  */
 export class BeamSearch {
   readonly #settings: BeamSettings;
@@ -53,14 +56,17 @@ export class BeamSearch {
     return this.#running.map(({ added }) => added);
   }
 
-  /** The new tokens of the best row. */
-  get best(): readonly number[] {
-    return (this.#finished[0] ?? this.#running[0])?.added ?? [];
+  /** The new tokens of the rows that have ended, the best first, and behind them those of the running rows. */
+  get rows(): readonly (readonly number[])[] {
+    const running = this.#running.filter(({ score }) => score > Number.NEGATIVE_INFINITY);
+    const all = this.#isDone ? this.#finished : [...this.#finished, ...running];
+    return (all.length > 0 ? all : running).map(({ added }) => added);
   }
 
   /** Takes the log-probabilities of the next token of each running row. Shape: numBeams arrays of [V]. */
   advance(logProbabilities: readonly Float32Array[]): BeamStep {
-    const { numBeams, lengthPenalty, endTokens, maxNewTokens, hasEnded } = this.#settings;
+    const { numBeams, lengthPenalty, earlyStopping, endTokens, maxNewTokens, hasEnded } =
+      this.#settings;
     const candidates = bestContinuations(
       this.#running,
       logProbabilities,
@@ -84,7 +90,8 @@ export class BeamSearch {
         ? Number.NEGATIVE_INFINITY
         : (this.#finished.at(-1)?.score ?? Number.NEGATIVE_INFINITY);
     const canImprove = first !== undefined && first.score / this.#length ** lengthPenalty > worst;
-    this.#isDone = this.#length >= maxNewTokens || !canImprove;
+    const hasEnough = earlyStopping && this.#finished.length >= numBeams;
+    this.#isDone = this.#length >= maxNewTokens || hasEnough || !canImprove;
     const filled = Array.from({ length: numBeams }, (_, index) => goingOn[index] ?? first);
     const next = filled.flatMap((beam) => beam ?? []);
     if (next.length > 0) this.#running = next;

@@ -28,9 +28,10 @@ export async function generate(
   options: GenerateOptions,
 ): Promise<number[][]> {
   checkOptions('generate', options, generateRules);
-  const { numBeams = 1, lengthPenalty, ...streamed } = options;
+  const { numBeams = 1, lengthPenalty, earlyStopping, ...streamed } = options;
   if (numBeams > 1) return searchBeams(model, prompts, options);
-  if (lengthPenalty !== undefined) throw withoutBeams(lengthPenalty);
+  if (lengthPenalty !== undefined) throw withoutBeams('lengthPenalty', lengthPenalty);
+  if (earlyStopping !== undefined) throw withoutBeams('earlyStopping', earlyStopping);
   checkPrompts(prompts, streamed.maxNewTokens, modelFacts(model));
   const rows = prompts.map((prompt) => [...prompt]);
   for await (const tokens of streamTokens(model, prompts, streamed)) {
@@ -44,14 +45,21 @@ async function searchBeams(
   prompts: readonly (readonly number[])[],
   options: GenerateOptions,
 ): Promise<number[][]> {
-  const { numBeams = 1, lengthPenalty = 1, maxNewTokens } = options;
+  const { numBeams = 1, lengthPenalty = 1, earlyStopping = false, maxNewTokens } = options;
   const facts: ModelFacts = modelFacts(model);
   checkPrompts(prompts, maxNewTokens, facts);
   checkDraws(options, facts);
   const eos = eosOf(options, facts.eosTokenIds);
   const hasEnded = endOf(options, eos);
   const processors = processorsOf(settingsOf(options), false);
-  const settings = { numBeams, lengthPenalty, endTokens: eos.length, maxNewTokens, hasEnded };
+  const settings = {
+    numBeams,
+    lengthPenalty,
+    earlyStopping,
+    endTokens: eos.length,
+    maxNewTokens,
+    hasEnded,
+  };
   const searches = prompts.map(() => new BeamSearch(settings));
   const decoding = decodingOf(
     model,
@@ -88,16 +96,16 @@ async function searchBeams(
     restore();
     decoding.dispose();
   }
-  return prompts.map((prompt, index) => [...prompt, ...(searches[index]?.best ?? [])]);
+  return prompts.map((prompt, index) => [...prompt, ...(searches[index]?.rows[0] ?? [])]);
 }
 
-function withoutBeams(lengthPenalty: number): ConfigError {
+function withoutBeams(key: string, value: number | boolean): ConfigError {
   return new ConfigError(
     {
-      asked: `generate with lengthPenalty: ${lengthPenalty}`,
-      found: 'no beams whose lengths it would weigh',
+      asked: `generate with ${key}: ${value}`,
+      found: 'no beams that it would rank or end',
       todo: 'Add numBeams: 4, or leave it out',
     },
-    { lengthPenalty },
+    { [key]: value },
   );
 }

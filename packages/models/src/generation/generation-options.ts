@@ -39,6 +39,8 @@ export interface GenerateOptions extends GenerationOptions {
   readonly numBeams?: number;
   /** Beam search divides the score of a row by its length to this power. Default: 1. */
   readonly lengthPenalty?: number;
+  /** Whether beam search ends as soon as `numBeams` rows have ended. Otherwise it ends when no other can be better. Default: false. */
+  readonly earlyStopping?: boolean;
 }
 
 export const streamRules: OptionRules<GenerationOptions> = {
@@ -59,6 +61,7 @@ export const generateRules: OptionRules<GenerateOptions> = {
   ...streamRules,
   numBeams: option.integer(1),
   lengthPenalty: option.number,
+  earlyStopping: option.flag,
 };
 
 const ENCODE = 'Give rows of tokens: [tokenizer.encode(text).inputIds]';

@@ -34,6 +34,33 @@ const filesRules: OptionRules<AdapterFiles> = {
  */
 export async function loadAdapter(model: Module, files: AdapterFiles): Promise<void> {
   requireModule('loadAdapter', model);
+  const { config, tensors, adapters } = parseAdapter(model, files);
+  if (model.namedModules().every(([, module]) => !isLoraLayer(module))) {
+    requireApart('loadAdapter', model);
+    const { modulesToSave } = config;
+    // Files replace the initial values, so the rank's generator draws nothing.
+    installAdapters(model, adapters, {
+      generator: new Generator(),
+      modulesToSave,
+      lengths: 'later',
+    });
+  }
+  await model.loadStateDict(tensors, { strict: false });
+}
+
+/** An adapter of files, for the layers of a model. */
+export interface ParsedAdapter {
+  readonly config: AdapterConfig;
+  /** The tensors by the names that they have in the model with the adapter. */
+  readonly tensors: HostArrays;
+  readonly adapters: readonly NewAdapter[];
+}
+
+/**
+ * Reads the files of an adapter for a model. Throws ConfigError for a config that this package does not compute, and
+ * CheckpointError for damaged files and for an adapter of another model.
+ */
+export function parseAdapter(model: Module, files: AdapterFiles): ParsedAdapter {
   checkOptions('loadAdapter', files, filesRules);
   const config = adapterConfig(files.config);
   const { tensors: stored } = decodeSafetensors(files.tensors, 'Reading adapter_model.safetensors');
@@ -50,17 +77,7 @@ export async function loadAdapter(model: Module, files: AdapterFiles): Promise<v
     ...(adapted.length === 0 ? [] : differentSettings(modules, layers)),
     ...tensorFaults(model, adapters, tensors),
   ]);
-  if (adapted.length === 0) {
-    requireApart('loadAdapter', model);
-    const { modulesToSave } = config;
-    // Files replace the initial values, so the rank's generator draws nothing.
-    installAdapters(model, adapters, {
-      generator: new Generator(),
-      modulesToSave,
-      lengths: 'later',
-    });
-  }
-  await model.loadStateDict(tensors, { strict: false });
+  return { config, tensors, adapters };
 }
 
 /** Removes what stands before the names of the file. */
@@ -114,6 +131,7 @@ function differentSettings(
     if (!isLoraLayer(module)) {
       return layers.has(path) ? [`${path} (an adapter in the file, and none in the model)`] : [];
     }
+    if (module.stack !== null) return [`${path} (several adapters in the model)`];
     const stored = layers.get(path);
     if (stored === undefined) return [`${path} (an adapter in the model, and none in the file)`];
     const keys = ['rank', 'alpha', 'useRslora', 'useDora'] as const;

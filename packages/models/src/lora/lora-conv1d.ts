@@ -2,6 +2,7 @@ import type { Parameter, Tensor } from '@shardwise/core/extend';
 import type { SharedProduct } from '@shardwise/strategies';
 import { Conv1D } from '../layers/conv1d.ts';
 import { InitialValues } from '../layers/initial-values.ts';
+import type { LayerStack } from './adapter-stack.ts';
 import { adaptedProduct, type LoraLayer, type MergedUpdate } from './lora-layer.ts';
 import { adapterName, type LoraParts } from './lora-parts.ts';
 import type { LoraSettings } from './lora-options.ts';
@@ -17,6 +18,7 @@ export class LoraConv1D extends Conv1D implements LoraLayer {
   loraMagnitudeVector: Parameter | null;
   readonly settings: LoraSettings;
   merged: MergedUpdate | null = null;
+  stack: LayerStack | null = null;
 
   constructor(base: Conv1D, { settings, loraA, loraB, loraMagnitudeVector }: LoraParts) {
     super(none(), 0, 0);

@@ -17,6 +17,7 @@ import {
 import type { AdaptedProduct, SharedProduct } from '@shardwise/strategies';
 import { Conv1D } from '../layers/conv1d.ts';
 import { QuantizedLinear } from '../quantized/quantized-linear.ts';
+import type { LayerStack } from './adapter-stack.ts';
 import type { LowRankFactor } from './low-rank-factor.ts';
 import { type LoraSettings, scalingOf } from './lora-options.ts';
 
@@ -63,6 +64,8 @@ export interface LoraLayer extends Module, AdaptedProduct {
   readonly mergeableWeight: Parameter | null;
   /** What mergeLora has done, or null while the adapter is apart. */
   merged: MergedUpdate | null;
+  /** How tokens choose among several adapters, whose matrices are parts of `loraA` and `loraB`. Null if there is one. */
+  stack: LayerStack | null;
   /** The product with the frozen weight alone, or this rank's part of it. Shape: x [.., in] -> [.., out]. */
   baseProduct(x: Tensor, shared: SharedProduct | null): Tensor;
   /** The frozen weight, or this rank's part of it. Shape: -> [out, in], or a part of its rows or columns. */
@@ -88,6 +91,8 @@ export function loraLayers(asked: string, model: Module): readonly Named<Module 
   const layers = model
     .namedModules()
     .filter((entry): entry is Named<Module & LoraLayer> => isLoraLayer(entry[1]));
+  const stacked = layers.find(([, { stack }]) => stack !== null);
+  if (stacked !== undefined && asked !== 'removeLora') throw severalAdapters(asked, stacked[0]);
   if (layers.length > 0) return layers;
   throw new ConfigError(
     {
@@ -96,6 +101,17 @@ export function loraLayers(asked: string, model: Module): readonly Named<Module 
       todo: 'Call addLora first',
     },
     { model: model.constructor.name },
+  );
+}
+
+function severalAdapters(asked: string, path: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${asked}()`,
+      found: `several adapters in '${path}', of which each token chooses one`,
+      todo: 'Load the adapter into a model of its own with loadAdapter',
+    },
+    { path },
   );
 }
 
@@ -115,6 +131,10 @@ export function adaptedProduct(layer: LoraLayer, x: Tensor, shared: SharedProduc
   const { dropout } = layer.settings;
   const drops = layer.training && dropout > 0;
   const base = layer.baseProduct(x, shared);
+  if (layer.stack !== null) {
+    const own = layer.stack.update(x, layer.loraA, layer.loraB);
+    return own === null ? base : base.add(own.to(base.dtype));
+  }
   const dropped = drops ? dropOwn(x, dropout, shared) : x;
   const update = lowRankProduct(layer, dropped).to(base.dtype);
   if (layer.loraMagnitudeVector === null) return base.add(update);

@@ -1,5 +1,6 @@
 import { functional, Generator, Linear, type Parameter, type Tensor } from '@shardwise/core/extend';
 import type { SharedProduct } from '@shardwise/strategies';
+import type { LayerStack } from './adapter-stack.ts';
 import { adaptedProduct, type LoraLayer, type MergedUpdate } from './lora-layer.ts';
 import { adapterName, type LoraParts } from './lora-parts.ts';
 import type { LoraSettings } from './lora-options.ts';
@@ -12,6 +13,7 @@ export class LoraLinear extends Linear implements LoraLayer {
   loraMagnitudeVector: Parameter | null;
   readonly settings: LoraSettings;
   merged: MergedUpdate | null = null;
+  stack: LayerStack | null = null;
 
   constructor(base: Linear, { settings, loraA, loraB, loraMagnitudeVector }: LoraParts) {
     super(1, 1, { bias: false, generator: new Generator() });

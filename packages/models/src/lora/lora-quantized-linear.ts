@@ -1,6 +1,7 @@
 import type { Parameter, Tensor } from '@shardwise/core/extend';
 import type { SharedProduct } from '@shardwise/strategies';
 import { QuantizedLinear } from '../quantized/quantized-linear.ts';
+import type { LayerStack } from './adapter-stack.ts';
 import { adaptedProduct, type LoraLayer, type MergedUpdate } from './lora-layer.ts';
 import { adapterName, type LoraParts } from './lora-parts.ts';
 import type { LoraSettings } from './lora-options.ts';
@@ -13,6 +14,7 @@ export class LoraQuantizedLinear extends QuantizedLinear implements LoraLayer {
   loraMagnitudeVector: Parameter | null;
   readonly settings: LoraSettings;
   merged: MergedUpdate | null = null;
+  stack: LayerStack | null = null;
 
   constructor(base: QuantizedLinear, { settings, loraA, loraB, loraMagnitudeVector }: LoraParts) {
     super(base);

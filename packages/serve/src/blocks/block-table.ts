@@ -82,17 +82,17 @@ export class BlockTable {
     return this.#length;
   }
 
-  /** How many blocks must be available for the first `count` tokens, and how many tokens other blocks already have. */
-  blocksToBegin(
-    tokens: readonly number[],
-    count: number,
-  ): { readonly blocks: number; readonly known: number } {
+  /**
+   * How many blocks must be available for the first `count` tokens behind those that other blocks already have, or behind
+   * `length` tokens that the sequence brings, if these are more.
+   */
+  blocksToBegin(tokens: readonly number[], count: number, length = 0): number {
     const found = [...this.#prefixOf(tokens)];
     const known = found.length * this.#blockSize;
-    const ends = Math.min(tokens.length, known + count);
+    const ends = Math.min(tokens.length, Math.max(known, length) + count);
     // A kept block that is shared is no longer available.
     const kept = found.filter(({ block }) => this.#allocator.usesOf(block) === 0).length;
-    return { blocks: Math.ceil(ends / this.#blockSize) - found.length + kept, known };
+    return Math.ceil(ends / this.#blockSize) - found.length + kept;
   }
 
   /** Says that the keys and values of the first `length` tokens are written, so that others may begin with them. */

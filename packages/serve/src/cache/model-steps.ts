@@ -1,5 +1,5 @@
-import { noGrad, stack, withoutValues } from '@shardwise/core/extend';
-import type { GeneratingModel, ModelFacts } from '@shardwise/models';
+import { noGrad, stack, type Tensor, withoutValues } from '@shardwise/core/extend';
+import type { AdapterStack, GeneratingModel, ModelFacts } from '@shardwise/models';
 import type { PagedCache } from './paged-cache.ts';
 import type { StepLayout } from './step-layout.ts';
 
@@ -15,10 +15,18 @@ export class ModelSteps {
   readonly #model: GeneratingModel;
   readonly #facts: ModelFacts;
   readonly #cache: PagedCache;
+  readonly #adapters: AdapterStack | null;
   /** The forms of steps that have run: with a chunk, with single tokens, with log-probabilities. */
   readonly #known = new Set<string>();
 
-  constructor(model: GeneratingModel, facts: ModelFacts, cache: PagedCache) {
+  /** `adapters` are those of the model. */
+  constructor(
+    model: GeneratingModel,
+    facts: ModelFacts,
+    cache: PagedCache,
+    adapters: AdapterStack | null = null,
+  ) {
+    this.#adapters = adapters;
     this.#model = model;
     this.#facts = facts;
     this.#cache = cache;
@@ -49,9 +57,11 @@ export class ModelSteps {
     // Small values between are not computed with the step, because nobody reads them.
     const read = noGrad(() =>
       withoutValues(() => {
-        const { tokens, positions } = this.#cache.begin({ groups }, declares);
+        const { tokens, positions, adapters } = this.#cache.begin({ groups }, declares);
         const call = { cache: this.#cache, positionIds: positions, logitsToKeep: scored.length };
-        const logits = this.#model.forward(tokens, call).select(0, 0).to('f32');
+        const forward = (): Tensor => this.#model.forward(tokens, call);
+        const all = this.#adapters?.withSelected(adapters, forward) ?? forward();
+        const logits = all.select(0, 0).to('f32');
         return withLogProbabilities ? stack([logits, logits.logSoftmax()], 1) : logits;
       }),
     );

@@ -1,17 +1,16 @@
 import {
-  BufferTensor,
+  type BufferTensor,
   concat,
-  dtypes,
   dynamic,
-  elementCount,
-  fromBytes,
   fromData,
   pagedAttention,
-  type Shape,
   type Tensor,
 } from '@shardwise/core/extend';
 import { attendTo, type AttentionCache, type CachedAttentionOptions } from '@shardwise/models';
 import type { BlockCopy } from '../blocks/block-allocator.ts';
+import type { BlockSwap } from '../blocks/swap-space.ts';
+import { bytesOf, type KeptRows, keptRows, type KvCacheDtype, put } from './kept-rows.ts';
+import { SwappedBlocks } from './swapped-blocks.ts';
 import { type QueryGroup, spareGroup, type StepLayout } from './step-layout.ts';
 
 /** The sizes of a paged cache, and the most that a step has of anything. */
@@ -23,12 +22,13 @@ export interface PagedCacheOptions {
   readonly maxChunkTokens: number;
   /** The most tokens of a sequence. */
   readonly maxTokens: number;
+  readonly kvCacheDtype: KvCacheDtype;
 }
 
-/** The keys and values of a layer. Shape: each [slots, G * D]. */
+/** The keys and values of a layer. */
 interface Layer {
-  readonly keys: BufferTensor;
-  readonly values: BufferTensor;
+  readonly keys: KeptRows;
+  readonly values: KeptRows;
 }
 
 /** A group of queries as tensors. */
@@ -46,6 +46,8 @@ interface GroupInputs {
 export interface StepInputs {
   readonly tokens: Tensor;
   readonly positions: Tensor;
+  /** The numbers of the adapters of the tokens. */
+  readonly adapters: Tensor;
 }
 
 /**
@@ -57,6 +59,8 @@ export class PagedCache implements AttentionCache {
   /** The number of blocks, with the spare one. */
   readonly #blockCount: number;
   readonly #blockSize: number;
+  readonly #kvCacheDtype: KvCacheDtype;
+  readonly #swapped: SwappedBlocks;
   readonly #layers = new Map<number, Layer>();
   /** The most sequences with a single token, tokens of a chunk, and blocks of a sequence. Programs are made for all sizes. */
   readonly #most: Readonly<Record<'sequences' | 'queries' | 'blocks', number>>;
@@ -66,8 +70,10 @@ export class PagedCache implements AttentionCache {
 
   constructor(options: PagedCacheOptions) {
     const { blockCount, blockSize, maxSequences, maxChunkTokens, maxTokens } = options;
+    this.#kvCacheDtype = options.kvCacheDtype;
     this.#blockCount = blockCount + 1;
     this.#blockSize = blockSize;
+    this.#swapped = new SwappedBlocks({ blockSize, spareBlock: this.spareBlock });
     this.#most = {
       sequences: Math.max(2, maxSequences),
       queries: Math.max(2, maxChunkTokens),
@@ -82,9 +88,7 @@ export class PagedCache implements AttentionCache {
 
   /** The bytes of all keys and values. 0 before the first step, which knows their widths. */
   get byteLength(): number {
-    return [...this.#layers.values()]
-      .flatMap(({ keys, values }) => [keys, values])
-      .reduce((sum, { shape, dtype }) => sum + elementCount(shape) * dtypes[dtype].bytes, 0);
+    return bytesOf(this.#tensors());
   }
 
   /**
@@ -100,10 +104,13 @@ export class PagedCache implements AttentionCache {
       const { sequences, queries, blocks } = group;
       const count = sequences * queries;
       const most = queries > 1 ? this.#most.queries : this.#most.sequences;
-      const placed = limited(fromData(group.placed, [3, count], 'i32'), most);
-      const [tokens = placed, positions = placed, slots = placed] = placed.chunk(3, 0);
+      const placed = limited(fromData(group.placed, [4, count], 'i32'), most);
+      const [tokens = placed, positions = placed, slots = placed, adapters = placed] = placed.chunk(
+        4,
+        0,
+      );
       const table = limited(fromData(group.table, [sequences, blocks], 'i32'), this.#most.blocks);
-      const own = { group, first, table, positions, tokens, slots };
+      const own = { group, first, table, positions, tokens, slots, adapters };
       first += count;
       return own;
     });
@@ -112,6 +119,7 @@ export class PagedCache implements AttentionCache {
     return {
       tokens: joined(made.map(({ tokens }) => tokens)),
       positions: joined(made.map(({ positions }) => positions)),
+      adapters: joined(made.map(({ adapters }) => adapters)),
     };
   }
 
@@ -136,6 +144,16 @@ export class PagedCache implements AttentionCache {
     });
   }
 
+  /** Copies blocks to the memory of the host, or back from there. */
+  async swap({
+    swapOuts,
+    swapIns,
+  }: Readonly<Record<'swapOuts' | 'swapIns', readonly BlockSwap[]>>): Promise<void> {
+    const tensors = this.#tensors();
+    await this.#swapped.takeOut(tensors, swapOuts);
+    await this.#swapped.putBack(tensors, swapIns);
+  }
+
   /** Copies blocks. A step does this before it writes. */
   copyBlocks(copies: readonly BlockCopy[]): void {
     if (copies.length === 0) return;
@@ -146,9 +164,7 @@ export class PagedCache implements AttentionCache {
       return fromData(Int32Array.from(slots), [slots.length], 'i32');
     });
     if (from === undefined || to === undefined) return;
-    for (const { keys, values } of this.#layers.values()) {
-      for (const kept of [keys, values]) write(kept, to.unsqueeze(1), kept.indexSelect(0, from));
-    }
+    for (const kept of this.#tensors()) put(kept, to.unsqueeze(1), kept.indexSelect(0, from));
   }
 
   attend(
@@ -161,10 +177,10 @@ export class PagedCache implements AttentionCache {
     const { keys, values } = this.#layerOf(layer, key, value);
     const slots = this.#slots;
     if (slots === null) return query;
-    write(keys, slots, rowsOf(key));
-    write(values, slots, rowsOf(value));
+    keys.write(slots, rowsOf(key));
+    values.write(slots, rowsOf(value));
     const [, heads = 0, , width = 0] = query.shape;
-    const [, keyHeads = 0] = key.shape;
+    const [allKeys, allValues] = [keys.read(), values.read()];
     const parts = this.#groups.map(({ group, first, table, positions }) => {
       const { sequences, queries } = group;
       // The queries of a sequence follow each other. Shape: [1, H, B * T, D] -> [B, H, T, D].
@@ -178,8 +194,8 @@ export class PagedCache implements AttentionCache {
           ? pagedAttention(
               own,
               {
-                keys: this.#inBlocks(keys, keyHeads),
-                values: this.#inBlocks(values, keyHeads),
+                keys: allKeys,
+                values: allValues,
                 table,
                 ranges,
               },
@@ -187,8 +203,8 @@ export class PagedCache implements AttentionCache {
             )
           : attendTo(
               own,
-              this.#through(keys, table, group, keyHeads),
-              this.#through(values, table, group, keyHeads),
+              this.#through(allKeys, table, group),
+              this.#through(allValues, table, group),
               { keyRanges: ranges, softcap, ...(scale === undefined ? {} : { scale }) },
             );
       return attended.transpose(0, 1).reshape([1, heads, sequences * queries, -1]);
@@ -198,26 +214,22 @@ export class PagedCache implements AttentionCache {
 
   /** Frees the memory. */
   dispose(): void {
-    for (const { keys, values } of this.#layers.values()) {
-      keys.dispose();
-      values.dispose();
-    }
+    for (const kept of this.#tensors()) kept.dispose();
     this.#layers.clear();
   }
 
-  /** Shape: kept [slots, G * D] -> [N, P, G, D]. */
-  #inBlocks(kept: Tensor, heads: number): Tensor {
-    const [, width = 0] = kept.shape;
-    return kept.reshape([this.#blockCount, this.#blockSize, heads, width / heads]);
+  #tensors(): readonly BufferTensor[] {
+    return [...this.#layers.values()].flatMap(({ keys, values }) => [
+      ...keys.tensors,
+      ...values.tensors,
+    ]);
   }
 
-  /** Copies keys or values through a table, for bounded scores, which are no single op. Shape: kept [slots, G * D], table [B, M] -> [B, G, M * blockSize, D]. */
-  #through(kept: Tensor, table: Tensor, { sequences, blocks }: QueryGroup, heads: number): Tensor {
-    const [, width = 0] = kept.shape;
+  /** Copies keys or values through a table, for bounded scores, which are no single op. Shape: kept [N, P, G, D], table [B, M] -> [B, G, M * P, D]. */
+  #through(kept: Tensor, table: Tensor, { sequences, blocks }: QueryGroup): Tensor {
     return kept
-      .reshape([this.#blockCount, this.#blockSize * width])
       .indexSelect(0, table.reshape([sequences * blocks]))
-      .reshape([sequences, blocks * this.#blockSize, heads, width / heads])
+      .reshape([sequences, blocks * this.#blockSize, ...kept.shape.slice(2)])
       .transpose(1, 2);
   }
 
@@ -229,11 +241,11 @@ export class PagedCache implements AttentionCache {
     return made;
   }
 
-  /** Shape: like [1, G, T, D] -> [slots, G * D]. */
-  #empty({ shape: [, heads = 0, , width = 0], dtype }: Tensor): BufferTensor {
-    const shape: Shape = [this.#blockCount * this.#blockSize, heads * width];
-    const bytes = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
-    return new BufferTensor(fromBytes(bytes, dtype), shape, { dtype });
+  /** Shape: like [1, G, T, D]. */
+  #empty(like: Tensor): KeptRows {
+    const [, groups = 0, , width = 0] = like.shape;
+    const [blockCount, blockSize] = [this.#blockCount, this.#blockSize];
+    return keptRows(this.#kvCacheDtype, like, { blockCount, blockSize, groups, width });
   }
 }
 
@@ -247,11 +259,6 @@ function joined(parts: readonly Tensor[], dim = 1): Tensor {
 function rowsOf(x: Tensor): Tensor {
   const [, , tokens = 0] = x.shape;
   return x.transpose(1, 2).reshape([tokens, -1]);
-}
-
-/** Puts rows into their places, in place. Shape: kept [slots, N], places i32 [T, 1], rows [T, N]. */
-function write(kept: BufferTensor, places: Tensor, rows: Tensor): void {
-  kept.assign(kept.scatter(0, places.expand(rows.shape), rows));
 }
 
 /**

@@ -22,7 +22,10 @@ export interface QueryGroup {
   readonly blocks: number;
   /** The blocks of each sequence, in order. Rows of shorter ones end with the spare block, which no query sees there. */
   readonly table: Int32Array<ArrayBuffer>;
-  /** For all tokens: their numbers, then their places in their sequences, then their places in the cache. */
+  /**
+   * For all tokens: their numbers, then their places in their sequences, then their places in the cache, then the numbers of
+   * their adapters.
+   */
   readonly placed: Int32Array<ArrayBuffer>;
 }
 
@@ -39,6 +42,7 @@ interface Place {
   readonly token: number;
   readonly position: number;
   readonly slot: number;
+  readonly adapter: number;
 }
 
 /** The tokens of a chunk, and behind them those that are proposed. */
@@ -75,7 +79,7 @@ export function layOut(
     );
     scored.push(...single.flatMap((run) => run.tokens.map(() => run)));
     if (places.length === 1) {
-      places.push({ token: 0, position: 0, slot: spareBlock * blockSize });
+      places.push({ token: 0, position: 0, slot: spareBlock * blockSize, adapter: 0 });
       tables.push([spareBlock]);
       scored.push(null);
     }
@@ -89,6 +93,7 @@ function placesOf({ sequence, start, tokens }: TokenRun): Place[] {
     token,
     position: start + at,
     slot: sequence.table.slotOf(start + at),
+    adapter: sequence.adapter,
   }));
 }
 
@@ -104,6 +109,7 @@ function groupOf(
     ...places.map(({ token }) => token),
     ...places.map(({ position }) => position),
     ...places.map(({ slot }) => slot),
+    ...places.map(({ adapter }) => adapter),
   ]);
   return {
     sequences: tables.length,
@@ -124,6 +130,6 @@ export function spareGroup(
 ): QueryGroup {
   const { sequences, queries, blocks } = sizes;
   const count = sequences * queries;
-  const placed = new Int32Array(3 * count).fill(spareBlock * blockSize, 2 * count);
+  const placed = new Int32Array(4 * count).fill(spareBlock * blockSize, 2 * count, 3 * count);
   return { ...sizes, table: new Int32Array(sequences * blocks).fill(spareBlock), placed };
 }

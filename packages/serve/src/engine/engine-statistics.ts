@@ -20,5 +20,7 @@ export interface EngineStatistics {
   readonly emptyPlaces: number;
   /** Blocks that nobody uses, whose content a prompt may begin with. */
   readonly keptBlocks: number;
+  /** Blocks whose contents are in the memory of the host. */
+  readonly swappedBlocks: number;
   readonly cacheBytes: number;
 }

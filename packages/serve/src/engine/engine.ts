@@ -1,38 +1,35 @@
-import { checkOptions, ConfigError, defaultGenerator, type Module } from '@shardwise/core/extend';
+import { checkOptions, defaultGenerator } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
-import { evaluating, type GeneratingModel, modelFacts, type ModelFacts } from '@shardwise/models';
-import { PagedCache } from '../cache/paged-cache.ts';
-import { ModelSteps, type StepScores } from '../cache/model-steps.ts';
-import { layOut, runOf } from '../cache/step-layout.ts';
+import {
+  type AdapterStack,
+  evaluating,
+  type GeneratingModel,
+  modelFacts,
+  type ModelFacts,
+} from '@shardwise/models';
+import type { StepScores } from '../cache/model-steps.ts';
 import { OutputConstraints } from '../constraints/output-constraints.ts';
 import { type CacheState, cacheStateOf } from '../scheduling/cache-state.ts';
-import { Scheduler, type StepPlan } from '../scheduling/scheduler.ts';
+import { Scheduler } from '../scheduling/scheduler.ts';
+import type { StepPlan } from '../scheduling/step-plan.ts';
 import { isInStep, type Sequence } from '../scheduling/sequence.ts';
-import type { Proposer } from '../speculation/proposer.ts';
-import { checkSpeculation, proposerOf, tokensOfStep } from '../speculation/speculation.ts';
-import { Continuation } from './continuation.ts';
-import { disposed } from './disposed.ts';
-import { blockCountOf, engineRules, type EngineOptions } from './engine-options.ts';
-import type { EngineStatistics } from './engine-statistics.ts';
+import { checkSpeculation, tokensOfStep } from '../speculation/speculation.ts';
+import { BeamGroup } from './beam-group.ts';
+import type { Continuation } from './continuation.ts';
 import {
-  type CheckedRequest,
-  checkRequest,
-  type GeneratedToken,
-  type GenerationRequest,
-} from './generation-request.ts';
+  disposed,
+  dividedModel,
+  otherAdapters,
+  unknownAdapter,
+  withoutTokenizer,
+} from './engine-errors.ts';
+import { blockCountOf, engineRules, type EngineOptions, swapSpaceOf } from './engine-options.ts';
+import type { EngineStatistics } from './engine-statistics.ts';
+import { checkRequest, type GeneratedToken, type GenerationRequest } from './generation-request.ts';
+import { ModelRunner, type Proposals } from './model-runner.ts';
+import { type OpenRequest, OpenRequests } from './open-requests.ts';
 import { weightsVersion } from './weights-version.ts';
 import { ValueQueue } from './value-queue.ts';
-
-/** A request that is being answered. */
-interface OpenRequest {
-  readonly request: CheckedRequest;
-  readonly seed: number;
-  readonly queue: ValueQueue<GeneratedToken>;
-  /** The sequences of its samples that have not ended. */
-  readonly open: Map<Sequence, Continuation>;
-  /** How many samples have begun. */
-  begun: number;
-}
 
 /**
  * Answers requests with a language model, all of them in one rolling batch over a paged cache. A request may come at any
@@ -45,15 +42,14 @@ interface OpenRequest {
  *     for await (const { text } of engine.generate({ prompt: 'Once upon', maxNewTokens: 64 })) { … }
  */
 export class Engine {
-  readonly #steps: ModelSteps;
   readonly #tokenizer: Tokenizer | null;
   readonly #facts: ModelFacts;
   readonly #scheduler: Scheduler;
-  readonly #cache: PagedCache;
-  readonly #proposer: Proposer | null;
+  readonly #runner: ModelRunner;
+  readonly #adapters: AdapterStack | null;
   readonly #now: () => number;
   readonly #beforeStep: () => Promise<void> | void;
-  readonly #requests = new Map<Sequence, OpenRequest>();
+  readonly #requests: OpenRequests;
   readonly #counts = {
     steps: 0,
     requests: 0,
@@ -79,13 +75,31 @@ export class Engine {
     options: EngineOptions = {},
   ) {
     checkOptions('an engine', options, engineRules);
-    const { cacheTokens: _, speculation, beforeStep, now, ...scheduling } = options;
+    const {
+      cacheTokens: _,
+      kvCacheDtype = 'auto',
+      preemption: __,
+      swapSpace: ___,
+      speculation,
+      adapters = null,
+      beforeStep = () => undefined,
+      now = () => performance.now(),
+      ...scheduling
+    } = options;
     if (speculation !== undefined) checkSpeculation(speculation);
     this.#tokenizer = tokenizer;
     this.#facts = modelFacts(model);
     if (this.#facts.sharedAxes.length > 0) throw dividedModel(this.#facts);
     const blockCount = blockCountOf(options, this.#facts.contextLength);
-    this.#scheduler = new Scheduler({ ...scheduling, blockCount });
+    if (adapters !== null && adapters.model !== this.#facts.module) {
+      throw otherAdapters(this.#facts);
+    }
+    this.#adapters = adapters;
+    const swapSpace = swapSpaceOf(options);
+    // The first step knows the bytes of a block. Before it, no sequence has one.
+    const swapBlocks = (): number =>
+      Math.floor((swapSpace * (blockCount + 1)) / this.#runner.cacheBytes);
+    this.#scheduler = new Scheduler({ ...scheduling, blockCount, swapBlocks });
     const { blockSize, maxSequences, maxChunkTokens } = this.#scheduler;
     const sizes = {
       blockCount,
@@ -94,12 +108,12 @@ export class Engine {
       maxSequences: maxSequences * tokensOfStep(speculation),
       maxChunkTokens,
       maxTokens: this.#facts.contextLength,
+      kvCacheDtype,
     };
-    this.#cache = new PagedCache(sizes);
-    this.#proposer = speculation === undefined ? null : proposerOf(speculation, this.#facts, sizes);
-    this.#steps = new ModelSteps(model, this.#facts, this.#cache);
-    this.#now = now ?? (() => performance.now());
-    this.#beforeStep = beforeStep ?? (() => undefined);
+    this.#runner = new ModelRunner(model, this.#facts, sizes, { speculation, adapters });
+    this.#requests = new OpenRequests(this.#scheduler, tokenizer, this.#facts);
+    this.#now = now;
+    this.#beforeStep = beforeStep;
     this.#weights = this.#version();
   }
 
@@ -111,6 +125,11 @@ export class Engine {
   get constraints(): OutputConstraints {
     if (this.#tokenizer === null) throw withoutTokenizer();
     return (this.#constraints ??= new OutputConstraints(this.#tokenizer, this.#facts.vocabSize));
+  }
+
+  /** The names of the adapters that requests may name. */
+  get adapters(): readonly string[] {
+    return this.#adapters?.names ?? [];
   }
 
   get facts(): ModelFacts {
@@ -127,7 +146,8 @@ export class Engine {
       usedBlocks: allocator.used,
       emptyPlaces,
       keptBlocks: allocator.kept,
-      cacheBytes: this.#cache.byteLength + (this.#proposer?.cacheBytes ?? 0),
+      swappedBlocks: this.#scheduler.swappedBlocks,
+      cacheBytes: this.#runner.cacheBytes,
     };
   }
 
@@ -144,14 +164,18 @@ export class Engine {
     if (this.#isDisposed) throw disposed();
     const checked = checkRequest(request, this.#facts, this.#tokenizer);
     const { tokens: prompt, maxNewTokens, samples = 1, priority = 0, tenant = '' } = checked;
-    const { timeoutMs } = checked;
+    const { timeoutMs, adapter, numBeams = 1 } = checked;
+    const number = adapter === undefined ? 0 : this.#adapters?.numberOf(adapter);
+    if (number === undefined) throw unknownAdapter(adapter ?? '', this.adapters);
     const sequence = this.#scheduler.add({
       prompt,
       maxNewTokens,
-      samples,
+      samples: Math.max(samples, numBeams),
       priority,
       tenant,
-      salt: tenant,
+      adapter: number,
+      // Other adapters make other keys and values of the same tokens.
+      salt: JSON.stringify([tenant, number]),
       ...(timeoutMs === undefined ? {} : { deadline: this.#now() + timeoutMs }),
     });
     this.#counts.requests++;
@@ -160,9 +184,10 @@ export class Engine {
       seed: checked.seed ?? defaultGenerator().random(),
       queue: new ValueQueue(),
       open: new Map(),
+      beams: numBeams > 1 ? new BeamGroup(checked, this.#facts.eosTokenIds, this.#tokenizer) : null,
       begun: 0,
     };
-    this.#begin(open, sequence);
+    this.#requests.begin(open, sequence);
     this.#loop ??= this.#run();
     return this.#answer(open);
   }
@@ -175,17 +200,15 @@ export class Engine {
   /** Ends all requests with an error, and frees the cache when the step that runs has ended. */
   async dispose(): Promise<void> {
     this.#isDisposed = true;
-    this.#failAll(disposed());
+    this.#requests.failAll(disposed());
     await this.drain();
-    this.#cache.dispose();
-    this.#proposer?.dispose();
+    this.#runner.dispose();
   }
 
   async *#answer(open: OpenRequest): AsyncGenerator<GeneratedToken, void, void> {
     const { signal } = open.request;
     const abort = (): void => {
-      open.queue.fail(signal?.reason);
-      this.#drop(open);
+      this.#requests.fail(open, signal?.reason);
     };
     if (signal?.aborted === true) abort();
     signal?.addEventListener('abort', abort);
@@ -193,36 +216,7 @@ export class Engine {
       yield* open.queue.take();
     } finally {
       signal?.removeEventListener('abort', abort);
-      this.#drop(open);
-    }
-  }
-
-  #begin(open: OpenRequest, sequence: Sequence): void {
-    const sample = open.begun++;
-    const { request, seed } = open;
-    const { eosTokenIds } = this.#facts;
-    open.open.set(
-      sequence,
-      new Continuation(request, sample, seed + sample, this.#tokenizer, eosTokenIds),
-    );
-    this.#requests.set(sequence, open);
-  }
-
-  /** Removes what is left of a request. */
-  #drop(open: OpenRequest): void {
-    for (const sequence of open.open.keys()) this.#remove(open, sequence);
-  }
-
-  #remove(open: OpenRequest, sequence: Sequence): void {
-    this.#scheduler.remove(sequence);
-    this.#requests.delete(sequence);
-    open.open.delete(sequence);
-  }
-
-  #failAll(error: unknown): void {
-    for (const open of new Set(this.#requests.values())) {
-      open.queue.fail(error);
-      this.#drop(open);
+      this.#requests.drop(open);
     }
   }
 
@@ -230,14 +224,14 @@ export class Engine {
   async #run(): Promise<void> {
     // The caller of `generate` may still add requests that begin together.
     await Promise.resolve();
-    const restore = this.#modules().map((module) => evaluating(module));
+    const restore = this.#runner.modules.map((module) => evaluating(module));
     try {
       while (!this.#scheduler.isIdle) {
         await this.#beforeStep();
         await this.#step();
       }
     } catch (error) {
-      this.#failAll(error);
+      this.#requests.failAll(error);
     } finally {
       for (const each of restore.toReversed()) each();
       this.#loop = null;
@@ -247,49 +241,70 @@ export class Engine {
   async #step(): Promise<void> {
     this.#followWeights();
     const plan = this.#scheduler.plan(this.#now());
-    for (const sequence of plan.expired) this.#expire(sequence);
-    if (plan.chunks.length === 0) return;
+    for (const sequence of plan.expired) this.#requests.expire(sequence);
     this.#count(plan);
+    await this.#runner.swap(plan);
+    if (plan.chunks.length === 0) return;
     const proposals = await this.#propose(plan);
     // If the weights have changed meanwhile, the next step begins anew.
     if (this.#version() !== this.#weights) return;
     // A request that has ended meanwhile has no blocks, so nothing may be written for it.
     const chunks = plan.chunks.filter(({ sequence }) => isInStep(sequence));
     if (chunks.length === 0) return;
-    this.#cache.copyBlocks(plan.copies);
-    const layout = layOut(
-      chunks.map((chunk) => runOf(chunk, proposals.get(chunk.sequence))),
-      { blockSize: this.#scheduler.blockSize, spareBlock: this.#cache.spareBlock },
+    const withLogProbabilities = chunks.some(
+      ({ sequence }) => this.#requests.of(sequence)?.request.logProbabilities !== undefined,
     );
-    const asksForLogProbabilities = chunks.some(
-      ({ sequence }) => this.#requests.get(sequence)?.request.logProbabilities !== undefined,
-    );
-    const all = await this.#steps.run(layout, asksForLogProbabilities);
+    const { copies } = plan;
+    const scores = await this.#runner.compute({ chunks, copies, proposals, withLogProbabilities });
     this.#scheduler.complete({ chunks });
     for (const { sequence, isLast } of chunks) {
-      const rows = all.filter((_, index) => layout.scored[index]?.sequence === sequence);
-      const open = this.#requests.get(sequence);
+      const rows = scores.get(sequence) ?? [];
+      const open = this.#requests.of(sequence);
       if (!isLast || open === undefined) continue;
       const forks: Sequence[] = [];
       while (sequence.samples > 1) forks.push(this.#scheduler.fork(sequence));
-      for (const fork of forks) this.#begin(open, fork);
+      for (const fork of forks) this.#requests.begin(open, fork);
       try {
+        if (forks.length > 0) open.beams?.begin([sequence, ...forks]);
         for (const each of [sequence, ...forks]) {
-          this.#follow(open, each, proposals.get(each) ?? [], rows);
+          if (open.beams !== null) this.#search(open, open.beams, each, rows);
+          else this.#follow(open, each, proposals.get(each) ?? [], rows);
         }
       } catch (error) {
         // The others go on.
-        open.queue.fail(error);
-        this.#drop(open);
+        this.#requests.fail(open, error);
       }
     }
   }
 
-  async #propose(plan: StepPlan): Promise<ReadonlyMap<Sequence, readonly number[]>> {
-    if (this.#proposer === null) return new Map();
-    const textOf = (sequence: Sequence): Continuation | undefined =>
-      this.#requests.get(sequence)?.open.get(sequence);
-    const proposals = await this.#proposer.propose({ plan, scheduler: this.#scheduler, textOf });
+  /** Gives a beam its scores. When all beams of the request have theirs, they go on, or end. */
+  #search(
+    open: OpenRequest,
+    beams: BeamGroup,
+    sequence: Sequence,
+    rows: readonly StepScores[],
+  ): void {
+    const [row] = rows;
+    this.#scheduler.hold(sequence);
+    const step = row === undefined ? null : beams.take(sequence, row.scores);
+    if (step === null) return;
+    this.#counts.generatedTokens += step.tokens.length;
+    if (beams.isDone) {
+      this.#requests.endBeams(open, beams.texts('length'));
+      return;
+    }
+    this.#scheduler.reorder(beams.sequences, step.from);
+    for (const [at, each] of beams.sequences.entries()) {
+      this.#scheduler.append(each, step.tokens[at] ?? 0);
+    }
+  }
+
+  async #propose(plan: StepPlan): Promise<Proposals> {
+    const textOf = (sequence: Sequence): Continuation | undefined => {
+      const open = this.#requests.of(sequence);
+      return open?.beams === null ? open.open.get(sequence) : undefined;
+    };
+    const proposals = await this.#runner.propose({ plan, scheduler: this.#scheduler, textOf });
     for (const { length } of proposals.values()) {
       this.#counts.proposedTokens += length;
       this.#counts.computedTokens += length;
@@ -332,21 +347,8 @@ export class Engine {
     this.#counts.generatedTokens++;
     this.#scheduler.append(sequence, next.token);
     open.queue.push(next);
-    if (next.finishReason !== null) this.#end(open, sequence);
+    if (next.finishReason !== null) this.#requests.end(open, sequence);
     return next;
-  }
-
-  #expire(sequence: Sequence): void {
-    const open = this.#requests.get(sequence);
-    const continuation = open?.open.get(sequence);
-    if (open === undefined || continuation === undefined) return;
-    open.queue.push(continuation.end('timeout'));
-    this.#end(open, sequence);
-  }
-
-  #end(open: OpenRequest, sequence: Sequence): void {
-    this.#remove(open, sequence);
-    if (open.open.size === 0) open.queue.end();
   }
 
   /** Forgets keys and values that other weights have made. */
@@ -357,39 +359,16 @@ export class Engine {
     this.#scheduler.restart();
   }
 
-  #modules(): readonly Module[] {
-    return [this.#facts.module, ...(this.#proposer?.modules ?? [])];
-  }
-
   #version(): number {
-    return Math.max(...this.#modules().map(weightsVersion));
+    return Math.max(...this.#runner.modules.map(weightsVersion));
   }
 
   #count({ chunks, preempted }: StepPlan): void {
-    this.#counts.steps++;
+    if (chunks.length > 0) this.#counts.steps++;
     this.#counts.preemptions += preempted.length;
     for (const { sequence, start, count } of chunks) {
       this.#counts.computedTokens += count;
       if (start === sequence.prefixHit) this.#counts.prefixTokens += start;
     }
   }
-}
-
-function dividedModel({ module, sharedAxes }: ModelFacts): ConfigError {
-  return new ConfigError(
-    {
-      asked: `an engine with a ${module.architecture}`,
-      found: `a model of which the ranks of ${sharedAxes.join(', ')} have parts`,
-      todo: 'Give an engine on each rank a whole model, or use generate() of @shardwise/models',
-    },
-    { axes: sharedAxes },
-  );
-}
-
-function withoutTokenizer(): ConfigError {
-  return new ConfigError({
-    asked: 'an output of a certain form',
-    found: 'an engine without a tokenizer',
-    todo: 'Give a tokenizer, which knows the texts of tokens',
-  });
 }

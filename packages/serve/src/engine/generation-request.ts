@@ -23,6 +23,15 @@ export interface GenerationRequest extends SamplingOptions {
   readonly maxNewTokens?: number;
   /** How many texts continue the prompt. They share its part of the cache. Default: 1. */
   readonly samples?: number;
+  /**
+   * How many beams are searched for the likeliest text, of which the `samples` best ones come, each at its end. Nothing is
+   * drawn. Default: 1, which is no beam search. The names of beam search are those of transformers.
+   */
+  readonly numBeams?: number;
+  /** Beam search divides the score of a text by its length to this power. Default: 1. */
+  readonly lengthPenalty?: number;
+  /** Whether beam search ends as soon as there are `numBeams` texts. Otherwise it ends when none can be better. Default: false. */
+  readonly earlyStopping?: boolean;
   /** Texts before which a text ends. They are no part of it. Default: none. */
   readonly stop?: readonly string[];
   /** The tokens that end a text. Default: the eos_token_id of the model's config. */
@@ -40,6 +49,11 @@ export interface GenerationRequest extends SamplingOptions {
   readonly priority?: number;
   /** Whose request it is. Tenants share no part of the cache with each other. Default: ''. */
   readonly tenant?: string;
+  /**
+   * The name of the adapter with which the text is made. Requests with different ones share no part of the cache. Default:
+   * the model without an adapter.
+   */
+  readonly adapter?: string;
   /** After how many milliseconds the request ends, complete or not. Default: never. */
   readonly timeoutMs?: number;
   /** Ends the request when it aborts. */
@@ -51,6 +65,9 @@ const requestRules: OptionRules<GenerationRequest> = {
   prompt: option.required(option.either(option.text, option.listOf(option.count))),
   maxNewTokens: option.integer(1),
   samples: option.integer(1),
+  numBeams: option.integer(1),
+  lengthPenalty: option.number,
+  earlyStopping: option.flag,
   stop: option.listOf(option.nonEmptyText),
   stopTokenIds: option.listOf(option.count),
   ignoreEos: option.flag,
@@ -58,6 +75,7 @@ const requestRules: OptionRules<GenerationRequest> = {
   logProbabilities: option.count,
   priority: option.number,
   tenant: option.text,
+  adapter: option.nonEmptyText,
   timeoutMs: option.positive,
   signal: option.instanceOf(AbortSignal),
 };
@@ -97,6 +115,7 @@ export function checkRequest(
 ): CheckedRequest {
   checkOptions('generate', request, requestRules);
   checkSampling(request, facts);
+  checkBeams(request);
   const { prompt, stop = [] } = request;
   if (tokenizer === null && (typeof prompt === 'string' || stop.length > 0)) {
     throw refused('texts', 'an engine without a tokenizer', 'Give tokens, or a tokenizer');
@@ -118,6 +137,39 @@ export function checkRequest(
     `a model with ${contextLength} positions`,
     places > 0 ? `Give maxNewTokens of at most ${places}` : 'Give the end of the prompt only',
   );
+}
+
+/** What has no meaning for beams, which are chosen by the sums of their log-probabilities alone. */
+const otherThanBeams = [
+  'topK',
+  'topP',
+  'minP',
+  'seed',
+  'frequencyPenalty',
+  'presencePenalty',
+  'constraint',
+  'logProbabilities',
+] as const;
+
+/** Throws ConfigError for options of beams without beams, and for options that beams do not follow. */
+function checkBeams(request: GenerationRequest): void {
+  const { numBeams = 1, samples = 1, temperature = 0, stop = [] } = request;
+  if (numBeams === 1) {
+    const own = (['lengthPenalty', 'earlyStopping'] as const).find(
+      (key) => request[key] !== undefined,
+    );
+    if (own === undefined) return;
+    throw refused(`${own}: ${request[own]}`, 'no beams', 'Add numBeams: 4, or leave it out');
+  }
+  const asked = `numBeams: ${numBeams}`;
+  if (samples > numBeams) {
+    throw refused(asked, `samples: ${samples}, which are more`, 'Ask for at most as many samples');
+  }
+  const other = otherThanBeams.find((key) => request[key] !== undefined);
+  const found =
+    temperature > 0 ? `temperature: ${temperature}` : stop.length > 0 ? 'texts in stop' : other;
+  if (found === undefined) return;
+  throw refused(asked, `${found}, which beams do not follow`, 'Choose one of both');
 }
 
 function refused(asked: string, found: string, todo: string): ConfigError {

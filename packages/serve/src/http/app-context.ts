@@ -90,10 +90,11 @@ export function requireRoom(waiting: number, { maxWaiting }: ServerLimits): void
 
 /** The fields of a body that say how tokens are chosen, as options of a request. */
 export function requestOf(
-  body: SamplingFields,
+  body: SamplingFields & { readonly model: string },
   { tenant, abort }: Pick<Call<unknown>, 'tenant' | 'abort'>,
-  { limits }: AppContext,
+  context: AppContext,
 ): Omit<GenerationRequest, 'prompt'> {
+  const { limits } = context;
   const samples = body.n ?? 1;
   if (samples > limits.maxSamples) {
     throw new ApiError(400, `n: at most ${limits.maxSamples} texts for a request.`, { param: 'n' });
@@ -102,9 +103,12 @@ export function requestOf(
   // -1 and 0 mean all tokens, as in vLLM.
   const topK = (body.top_k ?? 0) > 0 ? body.top_k : null;
   // Without draws, these have no effect. Clients send them with a temperature of 0 all the same.
-  const draws = (body.temperature ?? 1) > 0;
+  const isBeams = body.use_beam_search === true && samples > 1;
+  const draws = (body.temperature ?? 1) > 0 && !isBeams;
   return {
-    ...given('temperature', body.temperature),
+    ...given('temperature', isBeams ? null : body.temperature),
+    ...given('numBeams', isBeams ? samples : null),
+    ...given('lengthPenalty', body.length_penalty),
     ...given('topP', draws ? body.top_p : null),
     ...given('topK', draws ? topK : null),
     ...given('minP', draws ? body.min_p : null),
@@ -116,6 +120,7 @@ export function requestOf(
     ...given('stopTokenIds', body.stop_token_ids),
     ...given('ignoreEos', body.ignore_eos),
     ...given('priority', body.priority),
+    ...given('adapter', servedModel(context, body.model).adapter),
     samples,
     tenant,
     timeoutMs: limits.requestTimeoutMs,

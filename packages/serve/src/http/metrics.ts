@@ -86,8 +86,11 @@ export function metricsText(models: readonly ServedModel[], responses: ResponseC
   const lines = metrics.flatMap(({ name, kind, help, value }) => [
     `# HELP ${name} ${help}`,
     `# TYPE ${name} ${kind}`,
-    ...models.flatMap(({ id, engine }) =>
-      engine === null ? [] : [`${name}{model_name="${escaped(id)}"} ${value(engine.statistics)}`],
+    ...models.flatMap(({ id, engine, adapter }) =>
+      // Adapters share the engine of their model.
+      engine === null || adapter !== undefined
+        ? []
+        : [`${name}{model_name="${escaped(id)}"} ${value(engine.statistics)}`],
     ),
   ]);
   const counts = [...responses].map(

@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
 import { type Context, Hono } from 'hono';
 import type { z } from 'zod';
 import { ApiError, apiErrorOf } from './api-error.ts';
@@ -64,6 +64,7 @@ export interface OpenAIApp {
  */
 export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
   checkOptions('openAIApp', options, appRules);
+  requireAdapters(options.models);
   const { models, apiKeys = [], page = false, onError = report, ...limits } = options;
   const context: AppContext = {
     models,
@@ -176,9 +177,22 @@ function report(error: unknown): void {
 }
 
 /** What the page shows of a model: numbers, and no texts, as they may be those of others. */
-function stateOf({ id, engine }: ServedModel): object[] {
-  if (engine === null) return [];
+function stateOf({ id, engine, adapter }: ServedModel): object[] {
+  // The models of adapters have the engine of another one.
+  if (engine === null || adapter !== undefined) return [];
   return [{ id, statistics: engine.statistics, cache: engine.cacheState }];
+}
+
+/** Throws ConfigError for a model with an adapter that its engine does not have. */
+function requireAdapters(models: readonly ServedModel[]): void {
+  for (const { id, engine, adapter } of models) {
+    if (adapter === undefined || engine?.adapters.includes(adapter) === true) continue;
+    throw new ConfigError({
+      asked: `a model '${id}' with the adapter '${adapter}'`,
+      found: `an engine with the adapters ${engine?.adapters.join(', ') || 'of no name'}`,
+      todo: 'Give the engine the adapter: what stackAdapters returned',
+    });
+  }
 }
 
 function closing(): ApiError {

@@ -16,6 +16,8 @@ export interface SamplingFields {
   readonly seed?: Maybe<number>;
   readonly stop?: Maybe<string | string[]>;
   readonly n?: Maybe<number>;
+  readonly use_beam_search?: Maybe<boolean>;
+  readonly length_penalty?: Maybe<number>;
 }
 
 /** The form that an output must have. The names are those of vLLM. */

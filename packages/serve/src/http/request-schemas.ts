@@ -29,6 +29,9 @@ const penalties = {
   seed: z.int().nullish(),
   stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(16)]).nullish(),
   n: z.int().min(1).max(128).nullish(),
+  // These two have vLLM's names. There are as many beams as texts.
+  use_beam_search: z.boolean().nullish(),
+  length_penalty: z.number().min(-10).max(10).nullish(),
 };
 
 const stream = {

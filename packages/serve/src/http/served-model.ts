@@ -6,6 +6,8 @@ export interface ServedModel {
   readonly id: string;
   /** Generates text. Null if the model only embeds. */
   readonly engine: Engine | null;
+  /** The adapter of the engine with which it generates. Default: the engine's model without one. */
+  readonly adapter?: string;
   /** Makes a vector of each text, or of its tokens. Null if the model only generates. */
   readonly embed: TextEmbedder | null;
 }

@@ -1,48 +1,12 @@
-import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions } from '@shardwise/core/extend';
 import { BlockAllocator, type BlockCopy } from '../blocks/block-allocator.ts';
 import { BlockTable } from '../blocks/block-table.ts';
+import { type BlockSwap, SwapSpace } from '../blocks/swap-space.ts';
 import { firstCome, type SchedulingPolicy } from './policies.ts';
+import { requireFit } from './require-fit.ts';
+import { type SchedulerOptions, schedulerRules } from './scheduler-options.ts';
 import { isInStep, type ScheduledChunk, type Sequence, type SequenceOptions } from './sequence.ts';
-
-/** Options of a scheduler. The names are those of vLLM. */
-export interface SchedulerOptions {
-  /** The number of blocks of the cache. */
-  readonly blockCount: number;
-  /** The number of tokens of a block. Default: 16. */
-  readonly blockSize?: number;
-  /** The most sequences that run at once. Default: 32. */
-  readonly maxSequences?: number;
-  /**
-   * The most tokens of a prompt that a step computes, so that sequences that go on need not wait for a long prompt.
-   * Default: 64.
-   */
-  readonly maxChunkTokens?: number;
-  /** Who comes first. Default: `firstCome`. */
-  readonly policy?: SchedulingPolicy;
-  /** Whether sequences begin with blocks of others that have the same tokens. Default: true. */
-  readonly prefixCaching?: boolean;
-}
-
-export const schedulerRules: OptionRules<SchedulerOptions> = {
-  blockCount: option.required(option.integer(1)),
-  blockSize: option.integer(1),
-  maxSequences: option.integer(1),
-  maxChunkTokens: option.integer(1),
-  policy: option.callback(),
-  prefixCaching: option.flag,
-};
-
-/** What the next step does, and what happened to sequences since the step before. */
-export interface StepPlan {
-  /** The tokens to compute: at most one chunk of each sequence. */
-  readonly chunks: readonly ScheduledChunk[];
-  /** Blocks to copy before anything is written. */
-  readonly copies: readonly BlockCopy[];
-  /** Sequences whose blocks were taken. They wait again, and will compute their tokens anew. */
-  readonly preempted: readonly Sequence[];
-  /** Sequences whose deadline has passed. They are gone. */
-  readonly expired: readonly Sequence[];
-}
+import type { StepPlan } from './step-plan.ts';
 
 /**
  * Decides what each step of a rolling batch computes: one token of each sequence that goes on, and beside these a chunk
@@ -55,6 +19,7 @@ export class Scheduler {
   readonly maxChunkTokens: number;
   readonly #policy: SchedulingPolicy;
   readonly #prefixCaching: boolean;
+  readonly #swapSpace: SwapSpace;
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
   readonly #served = new Map<string, number>();
@@ -69,6 +34,7 @@ export class Scheduler {
     this.maxChunkTokens = options.maxChunkTokens ?? 64;
     this.#policy = options.policy ?? firstCome;
     this.#prefixCaching = options.prefixCaching ?? true;
+    this.#swapSpace = new SwapSpace(options.swapBlocks ?? (() => 0));
   }
 
   get waiting(): readonly Sequence[] {
@@ -88,6 +54,11 @@ export class Scheduler {
     return this.#served;
   }
 
+  /** How many blocks are outside of the cache. */
+  get swappedBlocks(): number {
+    return this.#swapSpace.used;
+  }
+
   /** How many places of the used blocks have no token. Only the last block of a sequence has such places. */
   get emptyPlaces(): number {
     const ofLast = new Map<number, number>();
@@ -101,8 +72,11 @@ export class Scheduler {
 
   /** Throws ConfigError for a sequence that would not fit if it were alone. */
   add(options: SequenceOptions): Sequence {
-    const { prompt, maxNewTokens, samples = 1, priority = 0, tenant = '', salt = '' } = options;
-    this.#requireFit(prompt.length + maxNewTokens, samples);
+    const { prompt, maxNewTokens, samples = 1, priority = 0, tenant = '', adapter = 0 } = options;
+    const { salt = '' } = options;
+    const { blockSize, maxSequences } = this;
+    const { blockCount } = this.allocator;
+    requireFit(prompt.length + maxNewTokens, samples, { blockCount, blockSize, maxSequences });
     const number = this.#nextNumber++;
     const sequence: Sequence = {
       number,
@@ -112,10 +86,13 @@ export class Scheduler {
       samples,
       priority,
       tenant,
+      adapter,
       deadline: options.deadline ?? Number.POSITIVE_INFINITY,
       arrival: number,
       table: new BlockTable(this.allocator, this.blockSize, salt),
       computed: 0,
+      swapped: null,
+      isHeld: false,
       preemptions: 0,
       prefixHit: 0,
     };
@@ -129,6 +106,7 @@ export class Scheduler {
     this.#running = this.#running.filter((other) => other !== sequence);
     sequence.table.release();
     sequence.computed = 0;
+    this.#dropSwapped(sequence);
   }
 
   /**
@@ -149,6 +127,40 @@ export class Scheduler {
     return copy;
   }
 
+  /** Computes nothing of a sequence until `reorder`, because its next token depends on other sequences. */
+  hold(sequence: Sequence): void {
+    sequence.isHeld = true;
+  }
+
+  /**
+   * Lets each of some sequences continue the tokens of another one of them, in the same blocks. `from` says of which one,
+   * for each. They are no longer held.
+   */
+  reorder(sequences: readonly Sequence[], from: readonly number[]): void {
+    const next = sequences.map((sequence, index) => {
+      const parent = sequences[from[index] ?? index] ?? sequence;
+      const { table, tokens, computed } = parent;
+      const runs = this.#running.includes(parent);
+      // All tables are there before the first one is given back, so that no block is lost between.
+      return parent === sequence
+        ? null
+        : { table: table.fork(), tokens: [...tokens], computed, runs };
+    });
+    for (const [index, sequence] of sequences.entries()) {
+      sequence.isHeld = false;
+      const own = next[index] ?? null;
+      if (own === null) continue;
+      sequence.table.release();
+      this.#dropSwapped(sequence);
+      sequence.table = own.table;
+      sequence.computed = own.computed;
+      sequence.tokens.splice(0, sequence.tokens.length, ...own.tokens);
+      this.#waiting = this.#waiting.filter((other) => other !== sequence);
+      this.#running = this.#running.filter((other) => other !== sequence);
+      (own.runs ? this.#running : this.#waiting).push(sequence);
+    }
+  }
+
   /** Adds the token that follows a sequence whose tokens are all computed. */
   append(sequence: Sequence, token: number): void {
     sequence.tokens.push(token);
@@ -158,6 +170,7 @@ export class Scheduler {
   /** Takes the blocks of all sequences and forgets all contents, as when the weights have changed. */
   restart(): void {
     for (const sequence of this.#running) this.#takeBlocks(sequence);
+    for (const sequence of this.#waiting) this.#dropSwapped(sequence);
     this.#waiting = [...this.#running, ...this.#waiting];
     this.#running = [];
     this.allocator.forget();
@@ -169,6 +182,7 @@ export class Scheduler {
     const preempted: Sequence[] = [];
     const chunks: ScheduledChunk[] = [];
     const copies: BlockCopy[] = [];
+    const [swapOuts, swapIns]: [BlockSwap[], BlockSwap[]] = [[], []];
     let hasPrefill = false;
     const take = (sequence: Sequence, count: number): void => {
       const { table, computed, tokens } = sequence;
@@ -184,17 +198,24 @@ export class Scheduler {
     for (const sequence of [...decoding, ...others]) {
       if (preempted.includes(sequence)) continue;
       const count = this.#nextCount(sequence);
-      if (count > 1 && hasPrefill) continue;
-      if (this.#makeRoom(sequence, count, order, { chunks, preempted })) take(sequence, count);
+      if (sequence.isHeld || (count > 1 && hasPrefill)) continue;
+      if (this.#makeRoom(sequence, count, order, { chunks, preempted, swapOuts }))
+        take(sequence, count);
     }
     if (preempted.length === 0) {
-      this.#admit((sequence) => {
+      this.#admit(swapIns, (sequence) => {
         const count = this.#nextCount(sequence);
         if (count > 1 && hasPrefill) return null;
         return { count, take: () => take(sequence, count) };
       });
     }
-    return { chunks, copies, preempted, expired };
+    // Sequences that are held have the blocks of those that they wait for.
+    const last = order.findLast((sequence) => this.#running.includes(sequence));
+    if (chunks.length + preempted.length === 0 && last !== undefined) {
+      this.#preempt(last, swapOuts);
+      preempted.push(last);
+    }
+    return { chunks, copies, swapOuts, swapIns, preempted, expired };
   }
 
   /** Notes that a step has computed its chunks. */
@@ -241,6 +262,8 @@ export class Scheduler {
       if (computed > table.length) faults.push(`sequence ${number} computed more than has places`);
     }
     if (this.#waiting.some(({ table }) => table.length > 0)) faults.push('one waits with blocks');
+    if (this.#running.some(({ swapped }) => swapped !== null)) faults.push('one runs outside');
+    faults.push(...this.#swapSpace.faults(all.flatMap(({ swapped }) => swapped?.places ?? [])));
     if (this.#running.length > this.maxSequences) faults.push('too many sequences run');
     return faults;
   }
@@ -250,8 +273,9 @@ export class Scheduler {
   }
 
   /** How many tokens of a sequence a step computes at most. */
-  #nextCount({ tokens, computed }: Sequence): number {
-    return Math.min(tokens.length - computed, this.maxChunkTokens);
+  #nextCount({ tokens, computed, swapped }: Sequence): number {
+    const there = Math.max(computed, swapped?.length ?? 0);
+    return Math.min(tokens.length - there, this.maxChunkTokens);
   }
 
   /** Takes blocks from the last sequences until there are enough. Returns false if the sequence has lost its own. */
@@ -262,21 +286,33 @@ export class Scheduler {
     {
       chunks,
       preempted,
-    }: { readonly chunks: readonly ScheduledChunk[]; readonly preempted: Sequence[] },
+      swapOuts,
+    }: {
+      readonly chunks: readonly ScheduledChunk[];
+      readonly preempted: Sequence[];
+      readonly swapOuts: BlockSwap[];
+    },
   ): boolean {
     const needed = (): number => sequence.table.blocksFor(missing(sequence, count));
     while (needed() > this.allocator.available) {
       const planned = new Set(chunks.map((chunk) => chunk.sequence));
       const victim =
         order.findLast((other) => !planned.has(other) && !preempted.includes(other)) ?? sequence;
-      this.#preempt(victim);
+      this.#preempt(victim, swapOuts);
       preempted.push(victim);
       if (victim === sequence) return false;
     }
     return true;
   }
 
-  #preempt(sequence: Sequence): void {
+  #preempt(sequence: Sequence, swapOuts: BlockSwap[]): void {
+    const { table, computed } = sequence;
+    const blocks = table.blocks.slice(0, Math.ceil(computed / this.blockSize));
+    const places = computed > 0 ? this.#swapSpace.take(blocks.length) : undefined;
+    if (places !== undefined) {
+      swapOuts.push(...blocks.map((block, at) => ({ block, place: places[at] ?? 0 })));
+      sequence.swapped = { places, length: computed };
+    }
     this.#takeBlocks(sequence);
     this.#running = this.#running.filter((other) => other !== sequence);
     this.#waiting.unshift(sequence);
@@ -288,23 +324,50 @@ export class Scheduler {
     sequence.preemptions++;
   }
 
+  #dropSwapped(sequence: Sequence): void {
+    this.#swapSpace.giveBack(sequence.swapped?.places ?? []);
+    sequence.swapped = null;
+  }
+
+  /** Begins with blocks that have the same tokens, and with what was copied out of the cache, as far as it is more. */
+  #begin(sequence: Sequence, swapIns: BlockSwap[]): void {
+    const { table, tokens, swapped } = sequence;
+    if (this.#prefixCaching) sequence.computed = table.adoptPrefix(tokens);
+    sequence.prefixHit = sequence.computed;
+    if (swapped !== null && swapped.length > sequence.computed) {
+      const known = table.blocks.length;
+      table.append(swapped.length - sequence.computed);
+      for (const [at, block] of table.blocks.entries()) {
+        const place = swapped.places[at];
+        if (at >= known && place !== undefined) swapIns.push({ block, place });
+      }
+      sequence.computed = swapped.length;
+    }
+    // Nothing is copied out in a step that copies in, so the places keep their contents until then.
+    this.#dropSwapped(sequence);
+  }
+
   /** Admits waiting sequences in order, until one does not fit. */
   #admit(
+    swapIns: BlockSwap[],
     plan: (sequence: Sequence) => { readonly count: number; readonly take: () => void } | null,
   ): void {
     const taken = this.#running.reduce((sum, { samples }) => sum + samples, 0);
     let places = this.maxSequences - taken;
     for (const sequence of this.#waiting.toSorted((a, b) => this.#compare(a, b))) {
+      if (sequence.isHeld) continue;
       if (places < sequence.samples) return;
       const first = plan(sequence);
       if (first === null) return;
+      const { table, tokens, swapped } = sequence;
+      const brought = swapped?.length ?? 0;
       const needed = this.#prefixCaching
-        ? sequence.table.blocksToBegin(sequence.tokens, first.count).blocks
-        : Math.ceil(first.count / this.blockSize);
+        ? table.blocksToBegin(tokens, first.count, brought)
+        : Math.ceil((brought + first.count) / this.blockSize);
       // Each running sequence may need a block soon, and would otherwise take it from the one that is admitted.
-      if (needed + this.#running.length > this.allocator.available) return;
-      if (this.#prefixCaching) sequence.computed = sequence.table.adoptPrefix(sequence.tokens);
-      sequence.prefixHit = sequence.computed;
+      const soon = this.#running.filter(({ isHeld }) => !isHeld).length;
+      if (needed + soon > this.allocator.available) return;
+      this.#begin(sequence, swapIns);
       plan(sequence)?.take();
       this.#waiting = this.#waiting.filter((other) => other !== sequence);
       this.#running.push(sequence);
@@ -320,20 +383,6 @@ export class Scheduler {
 
   #compare(a: Sequence, b: Sequence): number {
     return this.#policy(a, b, this.#served) || a.arrival - b.arrival;
-  }
-
-  #requireFit(tokens: number, samples: number): void {
-    const blocks = samples * Math.ceil(tokens / this.blockSize);
-    const { blockCount } = this.allocator;
-    if (blocks <= blockCount && samples <= this.maxSequences) return;
-    throw new ConfigError(
-      {
-        asked: `to continue a prompt up to ${tokens} tokens, ${samples} times`,
-        found: `that takes ${blocks} blocks of the cache's ${blockCount}, and at most ${this.maxSequences} sequences run at once`,
-        todo: 'Give a larger cache, or ask for fewer tokens',
-      },
-      { tokens, samples, blocks, blockCount },
-    );
   }
 }
 

@@ -1,4 +1,5 @@
 import type { BlockTable } from '../blocks/block-table.ts';
+import type { SwappedTokens } from '../blocks/swap-space.ts';
 
 /** What a scheduler is told of a sequence when it arrives. */
 export interface SequenceOptions {
@@ -13,6 +14,8 @@ export interface SequenceOptions {
   readonly tenant?: string;
   /** Sequences of different salts share no blocks. Default: ''. */
   readonly salt?: string;
+  /** The number of the adapter with which its tokens are computed. 0 is the model without one. Default: 0. */
+  readonly adapter?: number;
   /** When the sequence ends, whether it is complete or not, on the clock of the scheduler. Default: never. */
   readonly deadline?: number;
 }
@@ -29,11 +32,16 @@ export interface Sequence {
   readonly priority: number;
   readonly tenant: string;
   readonly deadline: number;
+  readonly adapter: number;
   /** When it arrived, in numbers of sequences. */
   readonly arrival: number;
   table: BlockTable;
   /** How many tokens have their keys and values in the cache. */
   computed: number;
+  /** What it has outside of the cache while it waits. Null if nothing is there. */
+  swapped: SwappedTokens | null;
+  /** Whether nothing of it is computed for now, because its next token depends on other sequences. */
+  isHeld: boolean;
   /** How often its blocks were taken from it. */
   preemptions: number;
   /** How many tokens it found in the cache when it last began. */

@@ -14,7 +14,7 @@ export class DraftModel implements Proposer {
   readonly modules: readonly Module[];
   readonly #tokens: number;
   readonly #blockSize: number;
-  readonly #cache: PagedCache;
+  readonly cache: PagedCache;
   readonly #steps: ModelSteps;
 
   /**
@@ -30,12 +30,8 @@ export class DraftModel implements Proposer {
     this.modules = [facts.module];
     this.#tokens = tokens;
     this.#blockSize = options.blockSize;
-    this.#cache = new PagedCache(options);
-    this.#steps = new ModelSteps(model, facts, this.#cache);
-  }
-
-  get cacheBytes(): number {
-    return this.#cache.byteLength;
+    this.cache = new PagedCache(options);
+    this.#steps = new ModelSteps(model, facts, this.cache);
   }
 
   async propose(step: ProposalStep): Promise<ReadonlyMap<Sequence, readonly number[]>> {
@@ -46,7 +42,7 @@ export class DraftModel implements Proposer {
       proposed.set(sequence, tokens);
       return { sequence, text, tokens, places: scheduler.reserve(sequence, wanted) };
     });
-    this.#cache.copyBlocks(plan.copies);
+    this.cache.copyBlocks(plan.copies);
     let runs = plan.chunks.map(runWithLast);
     for (let ahead = 0; runs.length > 0; ahead++) {
       const scores = await this.#scoresBehind(runs);
@@ -71,14 +67,14 @@ export class DraftModel implements Proposer {
   }
 
   dispose(): void {
-    this.#cache.dispose();
+    this.cache.dispose();
   }
 
   /** The scores behind the last token of each run. Shape: each [V]. */
   async #scoresBehind(runs: readonly TokenRun[]): Promise<ReadonlyMap<Sequence, Float32Array>> {
     const layout = layOut(runs, {
       blockSize: this.#blockSize,
-      spareBlock: this.#cache.spareBlock,
+      spareBlock: this.cache.spareBlock,
     });
     const all = await this.#steps.run(layout, false);
     const last = new Map<Sequence, Float32Array>();

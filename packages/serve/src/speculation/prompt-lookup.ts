@@ -34,7 +34,7 @@ export function lookUp(
 /** Proposes what followed the same tokens earlier in the prompt or in the text (prompt lookup, Saxena 2023). */
 export class PromptLookup implements Proposer {
   readonly modules: readonly Module[] = [];
-  readonly cacheBytes = 0;
+  readonly cache = null;
   readonly #tokens: number;
   readonly #lengths: NgramLengths;
 

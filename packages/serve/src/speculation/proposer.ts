@@ -1,5 +1,7 @@
+import type { PagedCache } from '../cache/paged-cache.ts';
 import type { Module } from '@shardwise/core/extend';
-import type { Scheduler, StepPlan } from '../scheduling/scheduler.ts';
+import type { Scheduler } from '../scheduling/scheduler.ts';
+import type { StepPlan } from '../scheduling/step-plan.ts';
 import type { Sequence } from '../scheduling/sequence.ts';
 
 /** A text that goes on, as far as proposing tokens needs it. */
@@ -28,8 +30,8 @@ export interface ProposalStep {
 export interface Proposer {
   /** The models whose weights proposals depend on. */
   readonly modules: readonly Module[];
-  /** The bytes of its own keys and values. */
-  readonly cacheBytes: number;
+  /** The cache of its own keys and values, in blocks of the same numbers as those of the model. */
+  readonly cache: PagedCache | null;
   /**
    * Proposes tokens, and reserves places for all that it returns. It reserves before it awaits anything, because blocks of
    * a request that ends meanwhile must not be taken by another one in the same step.

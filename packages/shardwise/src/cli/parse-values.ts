@@ -48,6 +48,13 @@ export function parseSeconds(text: string): number {
   throw new InvalidArgumentError('It must be a number of seconds');
 }
 
+/** Parses a number of GiB. Returns bytes. */
+export function parseGibibytes(text: string): number {
+  const count = Number(text);
+  if (/^\d{1,6}(\.\d{1,3})?$/.test(text)) return Math.floor(count * 2 ** 30);
+  throw new InvalidArgumentError('It must be a number of GiB');
+}
+
 export function parseDevice(text: string): DeviceName {
   const name = findDeviceName(text);
   if (name !== undefined) return name;

@@ -1,5 +1,12 @@
 import { type Command, Option } from 'commander';
-import { addItem, parseDevice, parsePort, parseRanks, parseSeconds } from './parse-values.ts';
+import {
+  addItem,
+  parseDevice,
+  parseGibibytes,
+  parsePort,
+  parseRanks,
+  parseSeconds,
+} from './parse-values.ts';
 
 /** Adds the command `serve`, with its options, to the others. */
 export function addServe(program: Command): Command {
@@ -33,6 +40,29 @@ export function addServe(program: Command): Command {
       '--cache-tokens <count>',
       'tokens for which the cache has places (default: 8 contexts, at most 16384)',
       parseRanks,
+    )
+    .addOption(
+      new Option('--kv-cache-dtype <dtype>', 'what keys and values are kept in')
+        .choices(['auto', 'float16', 'bfloat16', 'int8'])
+        .default('auto'),
+    )
+    .addOption(
+      new Option(
+        '--lora-modules <name=path>',
+        'adapter of PEFT, which requests name as their model; repeatable',
+      )
+        .argParser(addItem)
+        .default([], 'none'),
+    )
+    .addOption(
+      new Option('--preemption <how>', 'what becomes of keys and values when blocks run out')
+        .choices(['recompute', 'swap'])
+        .default('recompute'),
+    )
+    .option(
+      '--swap-space <GiB>',
+      'memory of the host for swapped blocks (default: 1)',
+      parseGibibytes,
     )
     .option('--block-size <tokens>', 'tokens of a block of the cache', parseRanks, 16)
     .option('--max-sequences <count>', 'sequences that run at once', parseRanks, 32)

@@ -4,8 +4,14 @@ import { ConfigError, type ModelFolder } from '@shardwise/core/extend';
 import { diskFolder, fileAt, isAddress, pretrainedFolderAt } from '@shardwise/core/node';
 import { Tokenizer } from '@shardwise/data';
 import { loadTokenizer } from '@shardwise/data/node';
-import { ggufTokenizer, type PretrainedModel } from '@shardwise/models';
-import { fromPretrained } from '@shardwise/models/node';
+import {
+  type AdapterFiles,
+  type AdapterStack,
+  ggufTokenizer,
+  type PretrainedModel,
+  stackAdapters,
+} from '@shardwise/models';
+import { fromPretrained, readAdapter } from '@shardwise/models/node';
 import type { ServeOptions } from './serve-options.ts';
 
 /** A model, its tokenizer, and the folder of both. */
@@ -15,6 +21,8 @@ export interface OpenedModel {
   readonly folder: ModelFolder;
   /** What requests call it, if the options do not say it. */
   readonly name: string;
+  /** Null if it has none. */
+  readonly adapters: AdapterStack | null;
 }
 
 /** Where a model is. `file` is the name of its GGUF file. */
@@ -30,12 +38,35 @@ interface ModelPlace {
 export async function openModel({
   model: place,
   dtype,
-}: Pick<ServeOptions, 'model' | 'dtype'>): Promise<OpenedModel> {
+  loraModules,
+}: Pick<ServeOptions, 'model' | 'dtype' | 'loraModules'>): Promise<OpenedModel> {
+  const adapterPlaces = loraModules.map(adapterPlaceOf);
   const { folder, file } = placeOf(place);
   const tokenizer =
     file === undefined ? await loadTokenizer(folder) : await tokenizerOfFile(folder, file);
   const model = await fromPretrained(folder, { dtype, ...(file === undefined ? {} : { file }) });
-  return { model, tokenizer, folder, name: nameOf(place) };
+  const name = nameOf(place);
+  if (adapterPlaces.length === 0) return { model, tokenizer, folder, name, adapters: null };
+  const files: Record<string, AdapterFiles> = {};
+  for (const [adapter, path] of adapterPlaces) {
+    if (Object.hasOwn(files, adapter)) throw twoAdapters(adapter);
+    files[adapter] = await readAdapter(path);
+  }
+  return { model, tokenizer, folder, name, adapters: await stackAdapters(model, files) };
+}
+
+/** Throws ConfigError for what is no `name=path`. */
+function adapterPlaceOf(text: string): readonly [name: string, path: string] {
+  const [, name, path] = /^([^=]{1,200})=(.+)$/.exec(text) ?? [];
+  if (name !== undefined && path !== undefined) return [name, path];
+  throw new ConfigError(
+    {
+      asked: `to serve an adapter ${text}`,
+      found: 'no name and path',
+      todo: 'Write --lora-modules name=path',
+    },
+    { text },
+  );
 }
 
 function placeOf(place: string): ModelPlace {
@@ -69,6 +100,17 @@ function placeOf(place: string): ModelPlace {
       todo: 'Give the folder of a model, which has config.json and tokenizer.json, or a GGUF file',
     },
     { place },
+  );
+}
+
+function twoAdapters(name: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `to serve the adapter '${name}'`,
+      found: 'two of this name',
+      todo: 'Give each --lora-modules a name of its own',
+    },
+    { name },
   );
 }
 

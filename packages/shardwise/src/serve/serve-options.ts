@@ -20,6 +20,12 @@ export interface ServeOptions {
   readonly dtype: 'f32' | 'bf16' | 'f16';
   /** Undefined: what the engine chooses by the context of the model. */
   readonly cacheTokens: number | undefined;
+  readonly kvCacheDtype: 'auto' | 'float16' | 'bfloat16' | 'int8';
+  /** Adapters, each as `name=path`. */
+  readonly loraModules: readonly string[];
+  readonly preemption: 'recompute' | 'swap';
+  /** Undefined: what the engine chooses. */
+  readonly swapSpace: number | undefined;
   readonly blockSize: number;
   readonly maxSequences: number;
   readonly maxChunkTokens: number;

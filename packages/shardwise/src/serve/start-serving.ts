@@ -39,9 +39,15 @@ export async function startServing(options: ServeOptions): Promise<Serving> {
   const opened = await openModel(options);
   const { engine, embed, description } = await ready(opened, options);
   const id = options.name ?? opened.name;
+  const adapters = opened.adapters?.names ?? [];
+  const twice = adapters.find((name) => name === id);
+  if (twice !== undefined) throw sameName(twice);
   let isDisposed = false;
   const app = openAIApp({
-    models: [{ id, engine, embed }],
+    models: [
+      { id, engine, embed },
+      ...adapters.map((adapter) => ({ id: adapter, engine, embed: null, adapter })),
+    ],
     apiKeys,
     maxWaiting,
     requestTimeoutMs,
@@ -75,6 +81,7 @@ async function ready(opened: OpenedModel, options: ServeOptions): Promise<ReadyM
     return readyEngine(opened, options);
   }
   if (model instanceof BertModel || model instanceof RobertaModel) {
+    if (opened.adapters !== null) throw noAdapters(model.architecture);
     const embedder = new EncoderEmbedder(model, tokenizer, await readPooling(folder));
     const { vectors } = await embedder.embed([[0]]);
     const width = vectors[0]?.length ?? 0;
@@ -96,10 +103,16 @@ async function ready(opened: OpenedModel, options: ServeOptions): Promise<ReadyM
 
 /** An engine that has made one token. Its memory is there, and its first programs are compiled. */
 async function readyEngine(
-  { model, tokenizer }: OpenedModel,
-  { cacheTokens, blockSize, maxSequences, maxChunkTokens, speculativeTokens }: ServeOptions,
+  { model, tokenizer, adapters }: OpenedModel,
+  options: ServeOptions,
 ): Promise<ReadyModel> {
+  const { cacheTokens, blockSize, maxSequences, maxChunkTokens, speculativeTokens } = options;
+  const { kvCacheDtype, preemption, swapSpace } = options;
   const engine = new Engine(model, tokenizer, {
+    kvCacheDtype,
+    preemption,
+    ...(swapSpace === undefined ? {} : { swapSpace }),
+    ...(adapters === null ? {} : { adapters }),
     blockSize,
     maxSequences,
     maxChunkTokens,
@@ -134,6 +147,28 @@ function noRoom(blocks: number, blockSize: number, cause: Error): ConfigError {
     },
     { blocks, blockSize },
     { cause },
+  );
+}
+
+function noAdapters(architecture: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `to serve a ${architecture} with --lora-modules`,
+      found: 'a model that makes embeddings, for which requests name no adapter',
+      todo: 'Merge the adapter into the model with mergeLora',
+    },
+    { architecture },
+  );
+}
+
+function sameName(name: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `to serve a model '${name}' with an adapter of this name`,
+      found: 'two that requests would name alike',
+      todo: 'Give another name with --served-model-name or --lora-modules',
+    },
+    { name },
   );
 }
 

@@ -146,3 +146,23 @@ export function narrowingLoop(): LaneLoop {
     passes: [{ stores: [{ operand: 1, value }], folds: [] }],
   };
 }
+
+/**
+ * A loop that turns keys or values in fewer bits into f32. Operands: those in fewer bits; for bytes, the scale of each row,
+ * which what is left after subtracting 128 is multiplied by; the f32 values.
+ */
+export function loadingLoop(dtype: 'bf16' | 'f16' | 'u8'): LaneLoop {
+  const fn = new FunctionBuilder(0);
+  const operands = [element(dtype), ...(dtype === 'u8' ? [ofRow] : []), element('f32')];
+  const wide = fn.let(cast({ fn, dtype: 'f32', inputDType: dtype }, fn.let(laneInput(0))));
+  const value =
+    dtype === 'u8'
+      ? fn.let(f32x4.mul(fn.let(f32x4.sub(wide, fn.float(128))), fn.let(laneInput(1))))
+      : wide;
+  return {
+    operands,
+    inputs: operands.slice(0, -1).map((_, operand) => ({ kind: 'operand', operand })),
+    before: [],
+    passes: [{ stores: [{ operand: operands.length - 1, value }], folds: [] }],
+  };
+}

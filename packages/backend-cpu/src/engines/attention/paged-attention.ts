@@ -8,11 +8,16 @@ import {
 } from '../../lanes/loop-code.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
 import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
-import type { AttentionForward, PagedAttentionWork } from '../../program/work/attention-work.ts';
+import type {
+  AttentionForward,
+  PagedAttentionWork,
+  StoredBlocks,
+} from '../../program/work/attention-work.ts';
 import { LONG_MS } from '../products/compiled-product.ts';
 import { RepeatedProducts, TaskMemory } from '../products/repeated-products.ts';
 import type { ProductResources } from '../products/run-parts.ts';
 import { weightsLoop } from './attention-loops.ts';
+import { type BlockReader, blockReader, type ReadableBlocks } from './block-reader.ts';
 import { elementsBefore, queryProducts, scoreProducts } from './attention-products.ts';
 import { keyLimits, type KeyLimits, keySpans, type KeySpan } from './key-spans.ts';
 import { placed } from './plan-attention.ts';
@@ -40,6 +45,8 @@ const MAX_PLANS = 512;
  */
 export class PagedPlans {
   readonly tasks: TaskMemory = new TaskMemory();
+  /** Loops that convert blocks of fewer bits, by what they convert. */
+  readonly conversions: Map<string, LinkedLoops> = new Map();
   readonly #known = new Map<string, readonly HeadsPlan[]>();
 
   of(key: string, make: () => readonly HeadsPlan[]): readonly HeadsPlan[] {
@@ -57,7 +64,8 @@ interface Outside {
 }
 
 /**
- * Computes attention whose keys and values lie in blocks, and reads them there. Each run looks up the blocks anew. The
+ * Computes attention whose keys and values lie in blocks, and reads them there. Blocks in fewer bits are converted, some at
+ * a time, as they are read. Each run looks up the blocks anew. The
  * scores of a block of queries with all keys that it sees lie in a tile, as in other attention. Each block of keys is a
  * product of its own, and so is each block of values, whose sums continue those of the blocks before. So each sum adds
  * the same numbers in the same order as if all keys and values lay together.
@@ -71,6 +79,8 @@ export class PagedAttention implements CompiledPartition {
   readonly #bounds: Outside;
   readonly #keyNumbers: Outside;
   readonly #plans: PagedPlans;
+  readonly #keys: BlockReader;
+  readonly #values: BlockReader;
 
   constructor(
     memory: WebAssembly.Memory,
@@ -85,6 +95,16 @@ export class PagedAttention implements CompiledPartition {
     this.#work = work;
     this.#resources = resources;
     this.#loops = loops;
+    const { blockSize, groups, width, valueWidth } = work;
+    const reading = {
+      memory,
+      base: this.#base,
+      products: resources,
+      loops,
+      linked: plans.conversions,
+    };
+    this.#keys = blockReader(work.keys, { blockSize, groups, width }, reading);
+    this.#values = blockReader(work.values, { blockSize, groups, width: valueWidth }, reading);
     const all = this.#attentionOf(work.queries, work.blocksOfItem * work.blockSize);
     this.#bounds = this.#outside(2 * Math.max(0, ...rowBlocks(all).map(({ rows }) => rows)));
     // The elements at the end are there because vectors may be read to their end.
@@ -130,14 +150,11 @@ export class PagedAttention implements CompiledPartition {
     table: Int32Array,
     addressOf: AddressOf,
   ): void {
-    const { blockSize, groups, width, valueWidth, q, y } = this.#work;
+    const { blockSize, q, y } = this.#work;
     this.#setBounds({ block, start, keys }, limits);
     const numbers = [...table.subarray(start / blockSize, (start + keys) / blockSize)];
-    const bytesOf = (features: number): readonly number[] =>
-      numbers.map((number) => 4 * number * blockSize * groups * features);
-    const at = (value: number, elements = 0): bigint =>
+    const at = (value: number, elements: number): bigint =>
       this.#base + BigInt(addressOf(value) + 4 * elements);
-    const [keyBytes, valueBytes] = [bytesOf(width), bytesOf(valueWidth)];
     const tile = this.#tile(block.rows, keys);
     const scores = hostAddress(tile);
     const rows = at(q.value, elementsBefore(q, item, 1, block.start));
@@ -149,9 +166,9 @@ export class PagedAttention implements CompiledPartition {
       this.#keyNumbers.address,
     ];
     for (const plan of this.#plansOf(block.rows, keys)) {
-      plan.scores.run(keyBytes, [rows, at(this.#work.keys), scores, scores]);
+      multiply(plan.scores, this.#keys.read(numbers, addressOf), rows, scores);
       plan.weights.run((operand) => places[operand] ?? 0);
-      plan.values.run(valueBytes, [scores, at(this.#work.values), result, result]);
+      multiply(plan.values, this.#values.read(numbers, addressOf), scores, result);
     }
   }
 
@@ -166,19 +183,21 @@ export class PagedAttention implements CompiledPartition {
 
   /** The plans of all heads, for so many queries and keys. */
   #plansOf(rows: number, keys: number): readonly HeadsPlan[] {
-    const { heads, groups, queries, width, valueWidth, blockSize, scale } = this.#work;
-    const sizes = [heads, groups, queries, width, valueWidth, blockSize, scale, rows, keys];
-    return this.#plans.of(sizes.join(), () => this.#plan(rows, keys));
+    const { heads, groups, queries, width, valueWidth, blockSize, params } = this.#work;
+    const { scale, rounding } = params;
+    const sizes = [heads, groups, queries, width, valueWidth, blockSize, rows, keys];
+    return this.#plans.of([...sizes, scale, rounding].join(), () => this.#plan(rows, keys));
   }
 
   #plan(rows: number, keys: number): readonly HeadsPlan[] {
-    const { blockSize, valueWidth, y } = this.#work;
+    const { blockSize, valueWidth, y, params } = this.#work;
+    const { rounding } = params;
     const work = this.#attentionOf(rows, keys);
     const block = { start: 0, rows, keys };
     const ofBlock = 4 * blockSize;
     const routine = placed(
-      this.#loops.routine('attention weights false true none false', () =>
-        weightsLoop({ rounding: 'none', isNarrow: false }, { hasLogSums: false, hasBounds: true }),
+      this.#loops.routine(`attention weights false true ${rounding} false`, () =>
+        weightsLoop({ rounding, isNarrow: false }, { hasLogSums: false, hasBounds: true }),
       ),
     );
     return headRanges(work).map((heads) => {
@@ -214,8 +233,9 @@ export class PagedAttention implements CompiledPartition {
 
   /** The attention of some queries of one item to so many keys, as if these lay together. */
   #attentionOf(queries: number, keys: number): WholeAttention {
-    const { heads, groups, width, valueWidth, scale, q, y } = this.#work;
-    const inBlocks = (value: number, features: number): AttentionForward['k'] => ({
+    const { heads, groups, width, valueWidth, q, y } = this.#work;
+    // Blocks are read in f32. Products find the addresses of blocks elsewhere.
+    const inBlocks = ({ value }: StoredBlocks, features: number): AttentionForward['k'] => ({
       value,
       packing: 'f32',
       elementOffset: 0,
@@ -233,7 +253,7 @@ export class PagedAttention implements CompiledPartition {
       keys,
       width,
       valueWidth,
-      params: { causal: false, hasKeyRanges: false, scale, rounding: 'none' },
+      params: { ...this.#work.params, causal: false, hasKeyRanges: false },
       isNarrow: false,
       q,
       k: inBlocks(this.#work.keys, width),
@@ -266,6 +286,20 @@ export class PagedAttention implements CompiledPartition {
     const memory = new Float32Array(length);
     const address = Number(hostAddress(new Uint8Array(memory.buffer)) - this.#base);
     return { memory, address };
+  }
+}
+
+/** Multiplies with blocks, whose sums or results follow each other. */
+function multiply(
+  products: RepeatedProducts,
+  blocks: Iterable<ReadableBlocks>,
+  left: bigint,
+  result: bigint,
+): void {
+  let before = 0;
+  for (const { address, byteOffsets } of blocks) {
+    products.run(byteOffsets, [left, address, result, result], before);
+    before += byteOffsets.length;
   }
 }
 

@@ -54,13 +54,17 @@ export class RepeatedProducts {
     this.#part = partOf(products, this.#first.words, 0, resources);
   }
 
-  /** Carries out the products. `rightBytes` says where the right operand of each block lies, in bytes behind its address. */
-  run(rightBytes: readonly number[], addresses: readonly bigint[]): void {
+  /**
+   * Carries out the products of some blocks, before which there are `before` others. `rightBytes` says where the right
+   * operand of each block lies, in bytes behind its address. The other addresses are those for the first block of all.
+   */
+  run(rightBytes: readonly number[], addresses: readonly bigint[], before: number): void {
     const each = this.#first.words.length;
     const { words, halves, address } = this.#tasks.of(each * rightBytes.length + taskWords);
-    for (const [block, bytes] of rightBytes.entries()) {
+    for (const [index, bytes] of rightBytes.entries()) {
+      const block = before + index;
       const template = block === 0 ? this.#first : this.#others;
-      const start = block * each;
+      const start = index * each;
       words.set(template.words, start);
       const { left, right, result } = template.places;
       const { leftBytes, resultBytes } = this.#steps;

@@ -14,6 +14,8 @@ export interface AttentionPlanning {
    * If the attention rounds its weights to bf16, makes it read the bf16 values that its f32 operands were cast from.
    */
   narrow(instruction: CpuInstruction, rewriter: Rewriter): CpuInstruction;
+  /** Makes attention whose keys and values lie in blocks read them as they are stored, in fewer bits than they are cast to. */
+  readStored(instruction: CpuInstruction, rewriter: Rewriter): CpuInstruction;
   /** If attention's result is only cast to bf16, makes the attention store bf16. */
   narrowResult(instruction: CpuInstruction, uses: Uses, rewriter: Rewriter): CpuInstruction;
   /** The instructions, with the logarithms of sums moved behind the attention of the same queries and keys. */

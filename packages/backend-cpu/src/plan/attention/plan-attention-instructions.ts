@@ -2,6 +2,7 @@ import { attentionWorkOf } from './attention-work-of.ts';
 import type { AttentionPlanning } from './attention-planning.ts';
 import { pagedWorkOf } from './paged-work-of.ts';
 import { headViews } from './head-views.ts';
+import { readStored } from './stored-blocks.ts';
 import { gatherGradients } from './gather-gradients.ts';
 import { inputAt, type CpuInstruction, valueAt } from '../../program/instruction.ts';
 import type { Rewriter, Uses } from '../../program/rewriter.ts';
@@ -94,6 +95,7 @@ function partitionsOfAttention(instructions: readonly CpuInstruction[]): CpuInst
 /** The functions that compile attention for machine code. */
 export const attentionPlanning: AttentionPlanning = {
   narrow: narrowAttention,
+  readStored,
   narrowResult: narrowAttentionResult,
   withLogSums,
   partitionsOf: partitionsOfAttention,

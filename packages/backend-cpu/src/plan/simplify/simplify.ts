@@ -49,7 +49,8 @@ export function simplify(program: Program, own: OwnProducts | null): CpuProgram 
     const operands = own?.bf16 === true ? narrowOperands(rounded, rewriter) : rounded;
     const narrow =
       own?.bf16 === true && attention ? attention.narrow(operands, rewriter) : operands;
-    const plain = absorbTransposes(asReshape(narrow, values), producers);
+    const stored = attention?.readStored(narrow, rewriter) ?? narrow;
+    const plain = absorbTransposes(asReshape(stored, values), producers);
     const made = splitCast(splitSum(plain, rewriter), rewriter);
     const fused = fuseProducts(made, uses, rewriter);
     const attended = attention?.narrowResult(fused, uses, rewriter) ?? fused;

@@ -103,6 +103,13 @@ export interface AttentionBackward extends Common {
 /** A partition's attention or gradients of attention as plain data. */
 export type AttentionWork = AttentionForward | AttentionBackward;
 
+/** Keys or values in blocks, which lie together, as they are stored. Others than f32 are converted as blocks are read. */
+export type StoredBlocks =
+  | { readonly dtype: 'f32'; readonly value: number }
+  | { readonly dtype: 'bf16' | 'f16'; readonly value: number }
+  /** Bytes, from which 128 is subtracted. What is left is multiplied by the scale of the row, which is f32. */
+  | { readonly dtype: 'u8'; readonly value: number; readonly scales: number };
+
 /** Attention whose keys and values lie in blocks, as plain data. The numbers of the blocks are found anew in each run. */
 export interface PagedAttentionWork {
   readonly kind: 'paged';
@@ -116,12 +123,11 @@ export interface PagedAttentionWork {
   readonly blockCount: number;
   readonly blocksOfItem: number;
   readonly blockSize: number;
-  readonly scale: number;
+  readonly params: Pick<AttentionParams, 'scale' | 'rounding'>;
   readonly q: HeadsInMemory;
   readonly y: AttentionResult;
-  /** Values that lie together. */
-  readonly keys: number;
-  readonly values: number;
+  readonly keys: StoredBlocks;
+  readonly values: StoredBlocks;
   readonly table: number;
   readonly ranges: number;
   /** The number of the instruction, for errors. */

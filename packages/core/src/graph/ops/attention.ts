@@ -75,16 +75,24 @@ export const attentionOps: CompositeEntries<
     dims: 'none',
     linearIn: [[2]],
     infer: pagedAttentionShape,
-    decompose: ({ scale }, q, k, v, table, ranges) => {
-      const params = { causal: false, hasKeyRanges: true, scale, rounding: 'none' } as const;
-      return attention(params, [q, throughTable(k, table), throughTable(v, table), ranges]);
-    },
+    decompose: (params, q, k, v, table, ranges) =>
+      attention({ ...params, causal: false, hasKeyRanges: true }, [
+        q,
+        throughTable(k, table),
+        throughTable(v, table),
+        ranges,
+      ]),
     gradient: 'throughDecomposition',
   },
 };
 
-/** Copies the blocks of each item behind each other. Shape: kept [N, P, G, D], table [B, M] -> [B, G, M * P, D]. */
-export function throughTable(kept: Node, table: Node): Node {
+/**
+ * Copies the blocks of each item behind each other. What is below a cast is copied, so that the other blocks are not cast.
+ * Shape: kept [N, P, G, D], table [B, M] -> [B, G, M * P, D].
+ */
+function throughTable(kept: Node, table: Node): Node {
+  const [stored] = kept.inputs;
+  if (kept.op === 'cast' && stored) return cast(throughTable(stored, table), kept.dtype);
   const [batch, blocks] = [sizeAt(table.shape, 0), sizeAt(table.shape, 1)];
   const [, size = 0, groups = 0, width = 0] = kept.shape;
   const gathered = indexSelect(kept, 0, reshape(table, [batch * blocks]), null);

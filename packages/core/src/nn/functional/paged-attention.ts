@@ -1,11 +1,11 @@
 import { isHalfDType } from '../../spec/dtype.ts';
 import { createNode } from '../../graph/create-node.ts';
-import { attention, attentionOps, throughTable } from '../../graph/ops/attention.ts';
+import { attentionOps } from '../../graph/ops/attention.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 
 /** What queries see of the keys and values of a cache in blocks. */
 export interface PagedKeys {
-  /** The keys of each block. Shape: [N, P, G, D]. */
+  /** The keys of each block, in any float dtype. Shape: [N, P, G, D]. */
   readonly keys: Tensor;
   /** Shape: [N, P, G, E]. */
   readonly values: Tensor;
@@ -16,26 +16,19 @@ export interface PagedKeys {
 }
 
 /**
- * Attention whose keys and values lie in blocks. WebGPU and devices with a kernel for it read them there. Others, and
- * those with such a kernel for 16 bits, copy the blocks of each item behind each other. `scale` is 1 / sqrt(D) if it is not given.
+ * Attention whose keys and values lie in blocks. WebGPU and devices with a kernel for it read them there, also those that
+ * are cast from fewer bits. Others copy the blocks of each item behind each other. `scale` is 1 / sqrt(D) if it is not given. With
+ * queries of 16 bits, weights are rounded to their dtype, as in `attention`, and so is the result.
  * Shape: q [B, H, T, D] -> [B, H, T, E]. Throws ShapeError and DTypeError for tensors that do not fit.
  */
 export function pagedAttention(q: Tensor, paged: PagedKeys, scale?: number): Tensor {
   const { keys, values, table, ranges } = paged;
-  const params = { scale: scale ?? 1 / Math.sqrt(q.shape[3] ?? 1) };
   const { dtype } = q;
-  if (!isHalfDType(dtype)) {
-    const inputs = [q.node, keys.node, values.node, table.node, ranges.node];
-    return new Tensor(createNode(attentionOps.pagedAttention, 'pagedAttention', params, inputs));
-  }
-  const [k, v] = [keys, values].map(({ node }) => throughTable(node, table.node));
-  if (k === undefined || v === undefined) throw new RangeError('two operands give two');
-  return new Tensor(
-    attention({ ...params, causal: false, hasKeyRanges: true, rounding: dtype }, [
-      q.node,
-      k,
-      v,
-      ranges.node,
-    ]),
-  );
+  const rounding = isHalfDType(dtype) ? dtype : 'none';
+  const computed = isHalfDType(dtype) ? 'f32' : dtype;
+  const operands = [q, keys, values].map((operand) => operand.to(computed).node);
+  const params = { scale: scale ?? 1 / Math.sqrt(q.shape[3] ?? 1), rounding } as const;
+  const inputs = [...operands, table.node, ranges.node];
+  const node = createNode(attentionOps.pagedAttention, 'pagedAttention', params, inputs);
+  return new Tensor(node).to(dtype);
 }

@@ -5,7 +5,7 @@ import { indices, type OpExample, varied } from '../op-example.ts';
 import { define } from './attention.ts';
 
 export const pagedAttentionExample: OpExample<'pagedAttention'> = {
-  params: { scale: 0.7 },
+  params: { scale: 0.7, rounding: 'none' },
   inputs: [
     varied([2, 2, 1, 2]),
     varied([3, 2, 1, 2]),
@@ -142,7 +142,7 @@ export function pagedAttentionCases(): readonly OpCase[] {
     );
     return {
       title,
-      operation: { op: 'pagedAttention', params: { scale } },
+      operation: { op: 'pagedAttention', params: { scale, rounding: 'none' } },
       inputs: [
         q,
         k,

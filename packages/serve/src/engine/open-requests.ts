@@ -1,0 +1,102 @@
+import type { Tokenizer } from '@shardwise/data';
+import type { ModelFacts } from '@shardwise/models';
+import type { Scheduler } from '../scheduling/scheduler.ts';
+import type { Sequence } from '../scheduling/sequence.ts';
+import type { BeamGroup } from './beam-group.ts';
+import { Continuation } from './continuation.ts';
+import type { CheckedRequest, GeneratedToken } from './generation-request.ts';
+import type { ValueQueue } from './value-queue.ts';
+
+/** A request that is being answered. */
+export interface OpenRequest {
+  readonly request: CheckedRequest;
+  readonly seed: number;
+  readonly queue: ValueQueue<GeneratedToken>;
+  /** The sequences of its samples that have not ended. */
+  readonly open: Map<Sequence, Continuation>;
+  /** How its sequences go on together. Null if each of them goes on by itself. */
+  readonly beams: BeamGroup | null;
+  /** How many samples have begun. */
+  begun: number;
+}
+
+/** The requests that are being answered, by their sequences. */
+export class OpenRequests {
+  readonly #scheduler: Pick<Scheduler, 'remove'>;
+  readonly #tokenizer: Tokenizer | null;
+  readonly #eosTokenIds: readonly number[];
+  readonly #bySequence = new Map<Sequence, OpenRequest>();
+
+  constructor(
+    scheduler: Pick<Scheduler, 'remove'>,
+    tokenizer: Tokenizer | null,
+    { eosTokenIds }: Pick<ModelFacts, 'eosTokenIds'>,
+  ) {
+    this.#scheduler = scheduler;
+    this.#tokenizer = tokenizer;
+    this.#eosTokenIds = eosTokenIds;
+  }
+
+  /** The request of a sequence. Undefined if it has ended. */
+  of(sequence: Sequence): OpenRequest | undefined {
+    return this.#bySequence.get(sequence);
+  }
+
+  /** Begins the next sample of a request. */
+  begin(open: OpenRequest, sequence: Sequence): void {
+    const sample = open.begun++;
+    const { request, seed } = open;
+    open.open.set(
+      sequence,
+      new Continuation(request, sample, seed + sample, this.#tokenizer, this.#eosTokenIds),
+    );
+    this.#bySequence.set(sequence, open);
+  }
+
+  /** Ends a sequence, and its request if that was the last one. */
+  end(open: OpenRequest, sequence: Sequence): void {
+    this.#remove(open, sequence);
+    if (open.open.size === 0) open.queue.end();
+  }
+
+  /** Ends a sequence whose time is over, or all beams of its request, with what there is. */
+  expire(sequence: Sequence): void {
+    const open = this.of(sequence);
+    const continuation = open?.open.get(sequence);
+    if (open === undefined || continuation === undefined) return;
+    if (open.beams === null) {
+      open.queue.push(continuation.end('timeout'));
+      this.end(open, sequence);
+      return;
+    }
+    this.endBeams(open, open.beams.texts('timeout'));
+  }
+
+  /** Ends a request with the texts of its beams. */
+  endBeams(open: OpenRequest, texts: Iterable<GeneratedToken>): void {
+    for (const each of texts) open.queue.push(each);
+    this.drop(open);
+    open.queue.end();
+  }
+
+  /** Removes what is left of a request. */
+  drop(open: OpenRequest): void {
+    for (const sequence of open.open.keys()) this.#remove(open, sequence);
+  }
+
+  /** Ends a request with an error. */
+  fail(open: OpenRequest, error: unknown): void {
+    open.queue.fail(error);
+    this.drop(open);
+  }
+
+  failAll(error: unknown): void {
+    for (const open of new Set(this.#bySequence.values())) this.fail(open, error);
+  }
+
+  #remove(open: OpenRequest, sequence: Sequence): void {
+    this.#scheduler.remove(sequence);
+    this.#bySequence.delete(sequence);
+    open.open.delete(sequence);
+  }
+}
