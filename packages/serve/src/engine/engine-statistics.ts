@@ -21,4 +21,9 @@ export interface EngineStatistics {
   /** Blocks that nobody uses, whose content a prompt may begin with. */
   readonly keptBlocks: number;
   readonly cacheBytes: number;
+  /** What `loadWeights` was told to call the present weights. Null before the first time. */
+  readonly weightsVersion: string | null;
+  readonly weightsLoads: number;
+  /** How often `loadWeights` failed, and the weights before stayed. */
+  readonly weightsLoadFailures: number;
 }

@@ -1,30 +1,27 @@
-import {
-  checkOptions,
-  ConfigError,
-  defaultGenerator,
-  type Module,
-  TensorStateError,
-} from '@shardwise/core/extend';
+import { checkOptions, defaultGenerator, type Module } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
 import { evaluating, type GeneratingModel, modelFacts, type ModelFacts } from '@shardwise/models';
 import { PagedCache } from '../cache/paged-cache.ts';
 import { ModelSteps, type StepScores } from '../cache/model-steps.ts';
 import { layOut, runOf } from '../cache/step-layout.ts';
+import type { StepRanks } from '../cache/step-order.ts';
 import { OutputConstraints } from '../constraints/output-constraints.ts';
 import { Scheduler, type StepPlan } from '../scheduling/scheduler.ts';
 import { isInStep, type Sequence } from '../scheduling/sequence.ts';
 import type { Proposer } from '../speculation/proposer.ts';
 import { checkSpeculation, proposerOf, tokensOfStep } from '../speculation/speculation.ts';
 import { Continuation } from './continuation.ts';
+import { disposed, groupBroken, notFirst, withoutTokenizer } from './engine-errors.ts';
 import { blockCountOf, engineRules, type EngineOptions } from './engine-options.ts';
 import type { EngineStatistics } from './engine-statistics.ts';
+import { EngineWeights, type LoadWeightsOptions } from './engine-weights.ts';
 import {
   type CheckedRequest,
   checkRequest,
   type GeneratedToken,
   type GenerationRequest,
 } from './generation-request.ts';
-import { weightsVersion } from './weights-version.ts';
+import { stepRanksOf } from './step-ranks-of.ts';
 import { ValueQueue } from './value-queue.ts';
 
 /** A request that is being answered. */
@@ -55,6 +52,9 @@ export class Engine {
   readonly #scheduler: Scheduler;
   readonly #cache: PagedCache;
   readonly #proposer: Proposer | null;
+  readonly #weights: EngineWeights;
+  /** Those that have parts of the model. Null: this rank has all of it. */
+  readonly #ranks: StepRanks | null;
   readonly #now: () => number;
   readonly #requests = new Map<Sequence, OpenRequest>();
   readonly #counts = {
@@ -68,13 +68,14 @@ export class Engine {
     preemptions: 0,
   };
   #constraints: OutputConstraints | undefined;
-  #weights: number;
   #loop: Promise<void> | null = null;
   #isDisposed = false;
+  /** Why the ranks do not agree any more. */
+  #failure: { readonly cause: unknown } | null = null;
 
   /**
-   * Throws ConfigError for a model that is no language model, for one whose layers are divided into the stages of a
-   * pipeline, for a draft model that cannot stand in for it, and for options that are out of range.
+   * Throws ConfigError for a model that is no language model, for one that is divided in another way than by tensor
+   * parallelism, for a draft model that cannot stand in for it, and for options that are out of range.
    */
   constructor(
     model: GeneratingModel,
@@ -86,7 +87,6 @@ export class Engine {
     if (speculation !== undefined) checkSpeculation(speculation);
     this.#tokenizer = tokenizer;
     this.#facts = modelFacts(model);
-    if (this.#facts.sharedAxes.length > 0) throw dividedModel(this.#facts);
     const blockCount = blockCountOf(options, this.#facts.contextLength);
     this.#scheduler = new Scheduler({ ...scheduling, blockCount });
     const { blockSize, maxSequences, maxChunkTokens } = this.#scheduler;
@@ -100,9 +100,10 @@ export class Engine {
     };
     this.#cache = new PagedCache(sizes);
     this.#proposer = speculation === undefined ? null : proposerOf(speculation, this.#facts, sizes);
-    this.#steps = new ModelSteps(model, this.#facts, this.#cache);
+    this.#ranks = stepRanksOf(this.#facts, sizes);
+    this.#steps = new ModelSteps(model, this.#facts, this.#cache, this.#ranks);
     this.#now = now;
-    this.#weights = this.#version();
+    this.#weights = new EngineWeights(this.#modules(), this.#scheduler);
   }
 
   get tokenizer(): Tokenizer | null {
@@ -123,6 +124,7 @@ export class Engine {
     const { allocator, waiting, running, emptyPlaces } = this.#scheduler;
     return {
       ...this.#counts,
+      ...this.#weights.statistics,
       waiting: waiting.length,
       running: running.length,
       blocks: allocator.blockCount,
@@ -139,6 +141,8 @@ export class Engine {
    */
   generate(request: GenerationRequest): AsyncGenerator<GeneratedToken, void, void> {
     if (this.#isDisposed) throw disposed();
+    if (this.#ranks?.leads === false) throw notFirst();
+    if (this.#failure !== null) throw groupBroken(this.#failure.cause);
     const checked = checkRequest(request, this.#facts, this.#tokenizer);
     const { tokens: prompt, maxNewTokens, samples = 1, priority = 0, tenant = '' } = checked;
     const { timeoutMs } = checked;
@@ -164,6 +168,32 @@ export class Engine {
     return this.#answer(open);
   }
 
+  /**
+   * Runs `load`, which replaces weights of the model, between two steps. Rejects with its error, after which the engine goes
+   * on with what the model has then.
+   */
+  loadWeights(load: () => Promise<unknown>, options: LoadWeightsOptions): Promise<void> {
+    if (this.#ranks !== null) throw notFirst();
+    return this.#weights.load(load, options);
+  }
+
+  /**
+   * Computes what the first rank of a divided model decides, until that one's engine is disposed of. All others call it.
+   */
+  async follow(): Promise<void> {
+    const restore = this.#modules().map((module) => evaluating(module));
+    try {
+      await this.#steps.follow();
+    } finally {
+      for (const each of restore.toReversed()) each();
+    }
+  }
+
+  /** Whether a step of a model failed that several ranks have parts of. They must all start again. */
+  get isBroken(): boolean {
+    return this.#failure !== null;
+  }
+
   /** Waits until all requests are answered. */
   async drain(): Promise<void> {
     while (this.#loop !== null) await this.#loop;
@@ -174,6 +204,7 @@ export class Engine {
     this.#isDisposed = true;
     this.#failAll(disposed());
     await this.drain();
+    if (this.#ranks?.leads === true && this.#failure === null) await this.#steps.end();
     this.#cache.dispose();
     this.#proposer?.dispose();
   }
@@ -232,33 +263,34 @@ export class Engine {
       while (!this.#scheduler.isIdle) await this.#step();
     } catch (error) {
       this.#failAll(error);
+      if (this.#ranks !== null) this.#failure = { cause: error };
     } finally {
       for (const each of restore.toReversed()) each();
       this.#loop = null;
+      void this.#weights.beforeStep();
     }
   }
 
   async #step(): Promise<void> {
-    this.#followWeights();
+    await this.#weights.beforeStep();
     const plan = this.#scheduler.plan(this.#now());
     for (const sequence of plan.expired) this.#expire(sequence);
     if (plan.chunks.length === 0) return;
     this.#count(plan);
     const proposals = await this.#propose(plan);
     // If the weights have changed meanwhile, the next step begins anew.
-    if (this.#version() !== this.#weights) return;
+    if (!this.#weights.isCurrent) return;
     // A request that has ended meanwhile has no blocks, so nothing may be written for it.
     const chunks = plan.chunks.filter(({ sequence }) => isInStep(sequence));
     if (chunks.length === 0) return;
-    this.#cache.copyBlocks(plan.copies);
     const layout = layOut(
       chunks.map((chunk) => runOf(chunk, proposals.get(chunk.sequence))),
       { blockSize: this.#scheduler.blockSize, spareBlock: this.#cache.spareBlock },
     );
-    const asksForLogProbabilities = chunks.some(
+    const withLogProbabilities = chunks.some(
       ({ sequence }) => this.#requests.get(sequence)?.request.logProbabilities !== undefined,
     );
-    const all = await this.#steps.run(layout, asksForLogProbabilities);
+    const all = await this.#steps.run({ copies: plan.copies, layout, withLogProbabilities });
     this.#scheduler.complete({ chunks });
     for (const { sequence, isLast } of chunks) {
       const rows = all.filter((_, index) => layout.scored[index]?.sequence === sequence);
@@ -343,20 +375,8 @@ export class Engine {
     if (open.open.size === 0) open.queue.end();
   }
 
-  /** Forgets keys and values that other weights have made. */
-  #followWeights(): void {
-    const version = this.#version();
-    if (version === this.#weights) return;
-    this.#weights = version;
-    this.#scheduler.restart();
-  }
-
   #modules(): readonly Module[] {
     return [this.#facts.module, ...(this.#proposer?.modules ?? [])];
-  }
-
-  #version(): number {
-    return Math.max(...this.#modules().map(weightsVersion));
   }
 
   #count({ chunks, preempted }: StepPlan): void {
@@ -367,31 +387,4 @@ export class Engine {
       if (start === sequence.prefixHit) this.#counts.prefixTokens += start;
     }
   }
-}
-
-function dividedModel({ module, sharedAxes }: ModelFacts): ConfigError {
-  return new ConfigError(
-    {
-      asked: `an engine with a ${module.architecture}`,
-      found: `a model of which the ranks of ${sharedAxes.join(', ')} have parts`,
-      todo: 'Give an engine on each rank a whole model, or use generate() of @shardwise/models',
-    },
-    { axes: sharedAxes },
-  );
-}
-
-function withoutTokenizer(): ConfigError {
-  return new ConfigError({
-    asked: 'an output of a certain form',
-    found: 'an engine without a tokenizer',
-    todo: 'Give a tokenizer, which knows the texts of tokens',
-  });
-}
-
-function disposed(): TensorStateError {
-  return new TensorStateError({
-    asked: 'a request',
-    found: 'an engine that has been disposed of',
-    todo: 'Make another engine',
-  });
 }

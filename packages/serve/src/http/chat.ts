@@ -16,6 +16,7 @@ import {
 } from './app-context.ts';
 import { constraintOf } from './constraint-of.ts';
 import { eventOf, eventStream } from './event-stream.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import type { ChatBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
 
@@ -55,7 +56,8 @@ export async function chatCompletions(
     finish_reason: reasonOf(sample.finishReason),
   }));
   const usage = usageOf(engine, [request], samples);
-  return Response.json({ ...head, object: 'chat.completion', choices, usage });
+  const object = 'chat.completion';
+  return Response.json({ ...head, object, ...fingerprintOf(engine), choices, usage });
 }
 
 /** The tokens that a chat model reads for messages. Throws ApiError 400 for a model without a template. */
@@ -89,8 +91,9 @@ async function* eventsOf(
   tokens: AsyncIterable<GeneratedToken>,
   head: object,
 ): AsyncGenerator<string, void, void> {
+  const object = 'chat.completion.chunk';
   const chunk = (choices: readonly object[], rest: object = {}): string =>
-    eventOf({ ...head, object: 'chat.completion.chunk', choices, ...rest });
+    eventOf({ ...head, object, ...fingerprintOf(engine), choices, ...rest });
   for (let index = 0; index < (body.n ?? 1); index++) {
     const delta = { role: 'assistant', content: '' };
     yield chunk([{ index, delta, logprobs: null, finish_reason: null }]);

@@ -13,6 +13,7 @@ import {
 } from './app-context.ts';
 import { constraintOf } from './constraint-of.ts';
 import { eventOf, eventStream } from './event-stream.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import { joinStreams } from './join-streams.ts';
 import type { CompletionBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
@@ -53,7 +54,8 @@ export async function completions(
       finish_reason: reasonOf(sample.finishReason),
     })),
   );
-  return Response.json({ ...head, choices, usage: usageOf(engine, requests, all.flat()) });
+  const usage = usageOf(engine, requests, all.flat());
+  return Response.json({ ...head, ...fingerprintOf(engine), choices, usage });
 }
 
 async function* eventsOf(
@@ -74,7 +76,7 @@ async function* eventsOf(
       logprobs: body.logprobs == null ? null : logProbabilitiesOf(engine, listsOf(value)),
       finish_reason: reasonOf(value.finishReason),
     };
-    yield eventOf({ ...head, choices: [choice] });
+    yield eventOf({ ...head, ...fingerprintOf(engine), choices: [choice] });
   }
   if (body.stream_options?.include_usage === true) {
     yield eventOf({ ...head, choices: [], usage: usageOf(engine, requests, tokens) });

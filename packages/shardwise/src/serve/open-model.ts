@@ -4,13 +4,16 @@ import { ConfigError, type ModelFolder } from '@shardwise/core/extend';
 import { diskFolder, fileAt, isAddress, pretrainedFolderAt } from '@shardwise/core/node';
 import { Tokenizer } from '@shardwise/data';
 import { loadTokenizer } from '@shardwise/data/node';
-import { ggufTokenizer, type PretrainedModel } from '@shardwise/models';
+import { type GeneratingModel, ggufTokenizer, type PretrainedModel } from '@shardwise/models';
 import { fromPretrained } from '@shardwise/models/node';
+import { tensorParallel } from '@shardwise/strategies';
 import type { ServeOptions } from './serve-options.ts';
 
 /** A model, its tokenizer, and the folder of both. */
 export interface OpenedModel {
   readonly model: PretrainedModel;
+  /** What computes texts: the model, or this rank's part of it. */
+  readonly generating: GeneratingModel;
   readonly tokenizer: Tokenizer;
   readonly folder: ModelFolder;
   /** What requests call it, if the options do not say it. */
@@ -24,18 +27,25 @@ interface ModelPlace {
 }
 
 /**
- * Loads a model and its tokenizer. A GGUF file has both. The tokenizer comes first, because weights take longer. Throws
+ * Loads a model and its tokenizer. A GGUF file has both. Each rank of a group reads its part. The tokenizer comes first, because weights take longer. Throws
  * ConfigError for a place that is not there, DataError for a folder without a tokenizer, and the errors of fromPretrained.
  */
 export async function openModel({
   model: place,
   dtype,
-}: Pick<ServeOptions, 'model' | 'dtype'>): Promise<OpenedModel> {
+  tensorParallelSize,
+}: Pick<ServeOptions, 'model' | 'dtype' | 'tensorParallelSize'>): Promise<OpenedModel> {
   const { folder, file } = placeOf(place);
   const tokenizer =
     file === undefined ? await loadTokenizer(folder) : await tokenizerOfFile(folder, file);
-  const model = await fromPretrained(folder, { dtype, ...(file === undefined ? {} : { file }) });
-  return { model, tokenizer, folder, name: nameOf(place) };
+  const own = { dtype, ...(file === undefined ? {} : { file }) };
+  const opened = { tokenizer, folder, name: nameOf(place) };
+  if (tensorParallelSize === 1) {
+    const model = await fromPretrained(folder, own);
+    return { ...opened, model, generating: model };
+  }
+  const parallel = await fromPretrained(folder, { ...own, strategy: tensorParallel() });
+  return { ...opened, model: parallel.module, generating: parallel };
 }
 
 function placeOf(place: string): ModelPlace {
