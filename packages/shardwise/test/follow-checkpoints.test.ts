@@ -7,6 +7,7 @@ import { Generator } from '@shardwise/core/extend';
 import { GPT2LMHeadModel } from '@shardwise/models';
 import { complete, Engine } from '@shardwise/serve';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fileName } from '../src/checkpoint/format/index-file.ts';
 import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
 import { CheckpointFollower } from '../src/serve/follow-checkpoints.ts';
 
@@ -81,7 +82,7 @@ describe('a server that follows the checkpoints of a training', () => {
     const engine = new Engine(model);
     const follower = following(engine, model);
     const folder = await save(1, newModel(2));
-    await truncate(join(folder, 'model-00000-of-00001.bin'), 100);
+    await truncate(join(folder, fileName('model', 0, 1)), 100);
     await follower.look();
     await follower.look();
     expect(lines).toEqual([

@@ -17,7 +17,8 @@ export interface ServeCommandOptions extends ServeOptions {
  */
 export async function serveCommand(options: ServeCommandOptions): Promise<number> {
   // Until it listens, a signal ends the process at once.
-  const serving = await (options.nproc > 1 ? startReplicas(options) : startServing(options));
+  const isAlone = options.nproc === 1 && options.tensorParallelSize === 1;
+  const serving = await (isAlone ? startServing(options) : startReplicas(options));
   const { server } = serving;
   const asked = Promise.withResolvers<void>();
   const interrupts = followInterrupts(asked.resolve);
