@@ -213,6 +213,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     speculation: ['scheduling', 'cache'],
     engine: ['constraints', 'sampling', 'scheduling', 'cache', 'speculation'],
     http: ['constraints', 'sampling', 'engine'],
+    replicas: ['http'],
   },
   planner: {
     model: [],
@@ -308,7 +309,8 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     doctor: ['text', 'terminal', 'doctor/*'],
     plan: ['text', 'run-state', 'report', 'profile', 'doctor/links'],
     top: ['text', 'rendezvous', 'run-state', 'report', 'terminal'],
-    serve: ['environment', 'text', 'rank'],
+    serve: ['environment', 'text', 'rank', 'checkpoint/places', 'checkpoint/load'],
+    'serve/replicas': ['serve'],
     verify: ['environment'],
     cli: [
       'environment',
@@ -320,6 +322,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
       'verify',
       'plan',
       'serve',
+      'serve/replicas',
       'checkpoint/*',
       'rendezvous',
       'run-state',

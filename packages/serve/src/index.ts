@@ -5,11 +5,17 @@ export { complete, type Completion } from './engine/complete.ts';
 export { Engine } from './engine/engine.ts';
 export type { EngineOptions } from './engine/engine-options.ts';
 export type { EngineStatistics } from './engine/engine-statistics.ts';
+export type { LoadWeightsOptions } from './engine/engine-weights.ts';
 export type {
   FinishReason,
   GeneratedToken,
   GenerationRequest,
 } from './engine/generation-request.ts';
+export {
+  generateRolloutCompletions,
+  type RolloutCompletion,
+  type RolloutOptions,
+} from './engine/rollout-completions.ts';
 export type { TokenProbability } from './sampling/log-probabilities.ts';
 export type { SamplingOptions } from './sampling/sampling-options.ts';
 export {

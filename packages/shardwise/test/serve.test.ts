@@ -19,8 +19,10 @@ import {
 import { savePretrained } from '@shardwise/models/node';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
+import { saveCheckpoint } from '../src/checkpoint/save/save-checkpoint.ts';
 import { runCli } from '../src/cli/run-cli.ts';
 import type { ServeOptions } from '../src/serve/serve-options.ts';
+import { usualServing } from './serve-options.ts';
 import { type Serving, startServing } from '../src/serve/start-serving.ts';
 import { Command } from './command.ts';
 
@@ -152,25 +154,7 @@ describe('a server of a folder', () => {
   async function serve(model: string, options: Partial<ServeOptions> = {}): Promise<string> {
     serving = await startServing({
       model: join(root, model),
-      name: undefined,
-      port: 0,
-      host: '127.0.0.1',
-      apiKeys: [],
-      withoutApiKey: false,
-      device: undefined,
-      threads: undefined,
-      dtype: 'f32',
-      kvCacheDtype: 'auto',
-      loraModules: [],
-      preemption: 'recompute',
-      swapSpace: undefined,
-      cacheTokens: 512,
-      blockSize: 16,
-      maxSequences: 4,
-      maxChunkTokens: 16,
-      speculativeTokens: undefined,
-      maxWaiting: 8,
-      requestTimeoutMs: 60_000,
+      ...usualServing,
       ...options,
     });
     return `${serving.server.url}/v1`;
@@ -202,6 +186,42 @@ describe('a server of a folder', () => {
     await serving?.server.close(0);
     await serving?.dispose();
     await expect(serve('language', { speculativeTokens: 65 })).rejects.toThrow('from 1 to 64');
+  });
+
+  it('takes the weights of a run whose checkpoints it follows, and says which', async () => {
+    const checkpoints = join(root, 'run', 'checkpoints');
+    const sizes = { vocabSize: 260, nPositions: 2048, nEmbd: 16, nLayer: 2, nHead: 2 };
+    const trained = new GPT2LMHeadModel(
+      { ...sizes, initializerRange: 0.5 },
+      { generator: new Generator(4) },
+    );
+    await saveCheckpoint(checkpoints, { step: 7, model: trained });
+    const place = join(root, 'run');
+    const say = vi.spyOn(console, 'log').mockReturnValue();
+    const url = await serve('language', {
+      reload: { place, everyMs: 60_000, inFlight: 'recompute' },
+    });
+    expect(say.mock.calls.flat()).toEqual([
+      expect.stringMatching(/^The weights are those of .*step-000007 now$/),
+    ]);
+    say.mockRestore();
+    const body = { ...greedy, max_tokens: 6 };
+    const answer = await (await post(`${url}/completions`, body)).json();
+    expect(answer).toMatchObject({ system_fingerprint: 'step-000007' });
+    expect(answer).not.toMatchObject({ choices: [{ text: expectedText }] });
+    const streamed = await post(`${url}/completions`, { ...body, stream: true });
+    expect(await streamed.text()).toContain('"system_fingerprint":"step-000007"');
+    const metrics = await fetch(new URL('/metrics', url));
+    expect(await metrics.text()).toContain(
+      'shardwise:weights_info{model_name="language",version="step-000007"} 1',
+    );
+  });
+
+  it('refuses to follow checkpoints for a model that makes embeddings', async () => {
+    const reload = { place: root, everyMs: 1_000, inFlight: 'finish' } as const;
+    await expect(serve('encoder', { reload })).rejects.toThrow(
+      'a BertModel, which makes embeddings',
+    );
   });
 
   it('serves a GGUF file with the tokenizer that is in it', async () => {
@@ -328,6 +348,11 @@ describe('shardwise serve refuses in one line, with exit code 2,', () => {
       /^a cache of 900 blocks of 1000000 tokens: they do not fit the memory beside the model: /,
     ],
     ['a cache without a block', ['language', '--cache-tokens', '8'], /, of which none fits\./],
+    [
+      'a way of taking weights without a place',
+      ['language', '--reload-interval', '3'],
+      /^--reload-interval or --reload-requests: no --reload\./,
+    ],
     ['a port that is none', ['language', '--port', '65536'], /whole number from 0 to 65535/],
     [
       'a host that is no address of this machine',

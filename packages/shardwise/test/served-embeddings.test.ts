@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { startServing } from '../src/serve/start-serving.ts';
+import { usualServing } from './serve-options.ts';
 
 const vector = z.array(z.number());
 // Made by tools/golden-embeddings.py.
@@ -35,21 +36,8 @@ afterAll(() => rm(folder, { recursive: true }));
 async function vectorsOf(asked: 'text' | 'tokens'): Promise<number[][]> {
   const serving = await startServing({
     model: folder,
+    ...usualServing,
     name: 'bert',
-    port: 0,
-    host: '127.0.0.1',
-    apiKeys: [],
-    withoutApiKey: false,
-    device: undefined,
-    threads: undefined,
-    dtype: 'f32',
-    cacheTokens: undefined,
-    blockSize: 16,
-    maxSequences: 4,
-    maxChunkTokens: 16,
-    speculativeTokens: undefined,
-    maxWaiting: 8,
-    requestTimeoutMs: 60_000,
   });
   try {
     const input =

@@ -34,6 +34,8 @@ export interface ModelFacts {
   readonly sharedAxes: readonly string[];
   /** The axes among these whose ranks get the same rows. */
   readonly sameRowsAxes: readonly string[];
+  /** The axes whose ranks get different rows of a batch. */
+  readonly batchAxes: readonly string[];
 }
 
 /**
@@ -48,7 +50,7 @@ export function modelFacts(model: GeneratingModel): ModelFacts {
     ...shardedAxes(layout),
     ...(layout.only === undefined ? [] : [layout.only.axis]),
   ]);
-  const batchAxes = new Set('plan' in model ? (model.plan.batch.dims[0] ?? []) : []);
+  const batchAxes = 'plan' in model ? (model.plan.batch.dims[0] ?? []) : [];
   const sharedAxes = [...new Set(axes)].filter(
     (axis) => currentSession().mesh.group(axis).size > 1,
   );
@@ -60,7 +62,8 @@ export function modelFacts(model: GeneratingModel): ModelFacts {
     eosTokenIds: eosOf(module),
     hasStages,
     sharedAxes,
-    sameRowsAxes: sharedAxes.filter((axis) => !batchAxes.has(axis)),
+    sameRowsAxes: sharedAxes.filter((axis) => !batchAxes.includes(axis)),
+    batchAxes,
   };
 }
 

@@ -2,6 +2,7 @@ import { noGrad, stack, type Tensor, withoutValues } from '@shardwise/core/exten
 import type { AdapterStack, GeneratingModel, ModelFacts } from '@shardwise/models';
 import type { PagedCache } from './paged-cache.ts';
 import type { StepLayout } from './step-layout.ts';
+import type { StepOrder, StepRanks } from './step-order.ts';
 
 /** What the model says of the token behind one. Shape: each [V]. */
 export interface StepScores {
@@ -16,27 +17,56 @@ export class ModelSteps {
   readonly #facts: ModelFacts;
   readonly #cache: PagedCache;
   readonly #adapters: AdapterStack | null;
+  readonly #ranks: StepRanks | null;
   /** The forms of steps that have run: with a chunk, with single tokens, with log-probabilities. */
   readonly #known = new Set<string>();
 
-  /** `adapters` are those of the model. */
+  /** `adapters` are those of the model. `ranks` are those that have parts of it. Null: this rank has all of it. */
   constructor(
     model: GeneratingModel,
     facts: ModelFacts,
     cache: PagedCache,
-    adapters: AdapterStack | null = null,
+    {
+      adapters = null,
+      ranks = null,
+    }: { readonly adapters?: AdapterStack | null; readonly ranks?: StepRanks | null } = {},
   ) {
     this.#adapters = adapters;
     this.#model = model;
     this.#facts = facts;
     this.#cache = cache;
+    this.#ranks = ranks;
   }
 
   /**
    * Computes the tokens of a step as one row, and writes their keys and values into the cache. Returns the scores behind
-   * the last tokens of the row, those that `scored` speaks of.
+   * the last tokens of the row, those that `scored` speaks of. Other ranks with parts of the model compute it, too.
    */
-  async run(layout: StepLayout, withLogProbabilities: boolean): Promise<readonly StepScores[]> {
+  async run(order: StepOrder): Promise<readonly StepScores[]> {
+    await this.#ranks?.send(order);
+    return this.#runOwn(order);
+  }
+
+  /** Computes the steps that the first rank orders, until it says that none follows. */
+  async follow(): Promise<void> {
+    for (;;) {
+      const order = (await this.#ranks?.receive()) ?? null;
+      if (order === null) return;
+      await this.#runOwn(order);
+    }
+  }
+
+  /** Says that no step follows. */
+  async end(): Promise<void> {
+    await this.#ranks?.send(null);
+  }
+
+  async #runOwn({
+    copies,
+    layout,
+    withLogProbabilities,
+  }: StepOrder): Promise<readonly StepScores[]> {
+    this.#cache.copyBlocks(copies);
     const form = [layout.groups.map(({ queries }) => queries > 1), withLogProbabilities].join();
     if (!this.#known.has(form)) {
       // A plan for all sizes is made where sizes are seen to vary. Those of these steps are equal to each other, and to

@@ -23,4 +23,9 @@ export interface EngineStatistics {
   /** Blocks whose contents are in the memory of the host. */
   readonly swappedBlocks: number;
   readonly cacheBytes: number;
+  /** What `loadWeights` was told to call the present weights. Null before the first time. */
+  readonly weightsVersion: string | null;
+  readonly weightsLoads: number;
+  /** How often `loadWeights` failed, and the weights before stayed. */
+  readonly weightsLoadFailures: number;
 }

@@ -8,6 +8,7 @@ import {
   type ModelFacts,
 } from '@shardwise/models';
 import type { StepScores } from '../cache/model-steps.ts';
+import type { StepRanks } from '../cache/step-order.ts';
 import { OutputConstraints } from '../constraints/output-constraints.ts';
 import { type CacheState, cacheStateOf } from '../scheduling/cache-state.ts';
 import { Scheduler } from '../scheduling/scheduler.ts';
@@ -18,17 +19,19 @@ import { BeamGroup } from './beam-group.ts';
 import type { Continuation } from './continuation.ts';
 import {
   disposed,
-  dividedModel,
+  groupBroken,
+  notFirst,
   otherAdapters,
   unknownAdapter,
   withoutTokenizer,
 } from './engine-errors.ts';
 import { blockCountOf, engineRules, type EngineOptions, swapSpaceOf } from './engine-options.ts';
 import type { EngineStatistics } from './engine-statistics.ts';
+import { EngineWeights, type LoadWeightsOptions } from './engine-weights.ts';
 import { checkRequest, type GeneratedToken, type GenerationRequest } from './generation-request.ts';
 import { ModelRunner, type Proposals } from './model-runner.ts';
 import { type OpenRequest, OpenRequests } from './open-requests.ts';
-import { weightsVersion } from './weights-version.ts';
+import { stepRanksOf } from './step-ranks-of.ts';
 import { ValueQueue } from './value-queue.ts';
 
 /**
@@ -47,6 +50,9 @@ export class Engine {
   readonly #scheduler: Scheduler;
   readonly #runner: ModelRunner;
   readonly #adapters: AdapterStack | null;
+  readonly #weights: EngineWeights;
+  /** Those that have parts of the model. Null: this rank has all of it. */
+  readonly #ranks: StepRanks | null;
   readonly #now: () => number;
   readonly #beforeStep: () => Promise<void> | void;
   readonly #requests: OpenRequests;
@@ -61,13 +67,14 @@ export class Engine {
     preemptions: 0,
   };
   #constraints: OutputConstraints | undefined;
-  #weights: number;
   #loop: Promise<void> | null = null;
   #isDisposed = false;
+  /** Why the ranks do not agree any more. */
+  #failure: { readonly cause: unknown } | null = null;
 
   /**
-   * Throws ConfigError for a model that is no language model, for one whose layers are divided into the stages of a
-   * pipeline, for a draft model that cannot stand in for it, and for options that are out of range.
+   * Throws ConfigError for a model that is no language model, for one that is divided in another way than by tensor
+   * parallelism, for a draft model that cannot stand in for it, and for options that are out of range.
    */
   constructor(
     model: GeneratingModel,
@@ -89,7 +96,6 @@ export class Engine {
     if (speculation !== undefined) checkSpeculation(speculation);
     this.#tokenizer = tokenizer;
     this.#facts = modelFacts(model);
-    if (this.#facts.sharedAxes.length > 0) throw dividedModel(this.#facts);
     const blockCount = blockCountOf(options, this.#facts.contextLength);
     if (adapters !== null && adapters.model !== this.#facts.module) {
       throw otherAdapters(this.#facts);
@@ -110,11 +116,13 @@ export class Engine {
       maxTokens: this.#facts.contextLength,
       kvCacheDtype,
     };
-    this.#runner = new ModelRunner(model, this.#facts, sizes, { speculation, adapters });
+    this.#ranks = stepRanksOf(this.#facts, sizes, options);
+    const ranks = this.#ranks;
+    this.#runner = new ModelRunner(model, this.#facts, sizes, { speculation, adapters, ranks });
     this.#requests = new OpenRequests(this.#scheduler, tokenizer, this.#facts);
     this.#now = now;
     this.#beforeStep = beforeStep;
-    this.#weights = this.#version();
+    this.#weights = new EngineWeights(this.#runner.modules, this.#scheduler);
   }
 
   get tokenizer(): Tokenizer | null {
@@ -140,6 +148,7 @@ export class Engine {
     const { allocator, waiting, running, emptyPlaces } = this.#scheduler;
     return {
       ...this.#counts,
+      ...this.#weights.statistics,
       waiting: waiting.length,
       running: running.length,
       blocks: allocator.blockCount,
@@ -162,6 +171,8 @@ export class Engine {
    */
   generate(request: GenerationRequest): AsyncGenerator<GeneratedToken, void, void> {
     if (this.#isDisposed) throw disposed();
+    if (this.#ranks?.leads === false) throw notFirst();
+    if (this.#failure !== null) throw groupBroken(this.#failure.cause);
     const checked = checkRequest(request, this.#facts, this.#tokenizer);
     const { tokens: prompt, maxNewTokens, samples = 1, priority = 0, tenant = '' } = checked;
     const { timeoutMs, adapter, numBeams = 1 } = checked;
@@ -192,6 +203,32 @@ export class Engine {
     return this.#answer(open);
   }
 
+  /**
+   * Runs `load`, which replaces weights of the model, between two steps. Rejects with its error, after which the engine goes
+   * on with what the model has then.
+   */
+  loadWeights(load: () => Promise<unknown>, options: LoadWeightsOptions): Promise<void> {
+    if (this.#ranks !== null) throw notFirst();
+    return this.#weights.load(load, options);
+  }
+
+  /**
+   * Computes what the first rank of a divided model decides, until that one's engine is disposed of. All others call it.
+   */
+  async follow(): Promise<void> {
+    const restore = this.#runner.modules.map((module) => evaluating(module));
+    try {
+      await this.#runner.follow();
+    } finally {
+      for (const each of restore.toReversed()) each();
+    }
+  }
+
+  /** Whether a step of a model failed that several ranks have parts of. They must all start again. */
+  get isBroken(): boolean {
+    return this.#failure !== null;
+  }
+
   /** Waits until all requests are answered. */
   async drain(): Promise<void> {
     while (this.#loop !== null) await this.#loop;
@@ -202,6 +239,7 @@ export class Engine {
     this.#isDisposed = true;
     this.#requests.failAll(disposed());
     await this.drain();
+    if (this.#ranks?.leads === true && this.#failure === null) await this.#runner.end();
     this.#runner.dispose();
   }
 
@@ -232,14 +270,16 @@ export class Engine {
       }
     } catch (error) {
       this.#requests.failAll(error);
+      if (this.#ranks !== null) this.#failure = { cause: error };
     } finally {
       for (const each of restore.toReversed()) each();
       this.#loop = null;
+      void this.#weights.beforeStep();
     }
   }
 
   async #step(): Promise<void> {
-    this.#followWeights();
+    await this.#weights.beforeStep();
     const plan = this.#scheduler.plan(this.#now());
     for (const sequence of plan.expired) this.#requests.expire(sequence);
     this.#count(plan);
@@ -247,7 +287,7 @@ export class Engine {
     if (plan.chunks.length === 0) return;
     const proposals = await this.#propose(plan);
     // If the weights have changed meanwhile, the next step begins anew.
-    if (this.#version() !== this.#weights) return;
+    if (!this.#weights.isCurrent) return;
     // A request that has ended meanwhile has no blocks, so nothing may be written for it.
     const chunks = plan.chunks.filter(({ sequence }) => isInStep(sequence));
     if (chunks.length === 0) return;
@@ -349,18 +389,6 @@ export class Engine {
     open.queue.push(next);
     if (next.finishReason !== null) this.#requests.end(open, sequence);
     return next;
-  }
-
-  /** Forgets keys and values that other weights have made. */
-  #followWeights(): void {
-    const version = this.#version();
-    if (version === this.#weights) return;
-    this.#weights = version;
-    this.#scheduler.restart();
-  }
-
-  #version(): number {
-    return Math.max(...this.#runner.modules.map(weightsVersion));
   }
 
   #count({ chunks, preempted }: StepPlan): void {

@@ -60,7 +60,7 @@ export interface GenerationRequest extends SamplingOptions {
   readonly signal?: AbortSignal;
 }
 
-const requestRules: OptionRules<GenerationRequest> = {
+export const requestRules: OptionRules<GenerationRequest> = {
   ...samplingRules,
   prompt: option.required(option.either(option.text, option.listOf(option.count))),
   maxNewTokens: option.integer(1),

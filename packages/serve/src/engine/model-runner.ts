@@ -3,6 +3,7 @@ import type { AdapterStack, GeneratingModel, ModelFacts } from '@shardwise/model
 import { ModelSteps, type StepScores } from '../cache/model-steps.ts';
 import { PagedCache, type PagedCacheOptions } from '../cache/paged-cache.ts';
 import { layOut, runOf } from '../cache/step-layout.ts';
+import type { StepRanks } from '../cache/step-order.ts';
 import type { StepPlan } from '../scheduling/step-plan.ts';
 import type { ScheduledChunk, Sequence } from '../scheduling/sequence.ts';
 import type { ProposalStep, Proposer } from '../speculation/proposer.ts';
@@ -19,6 +20,14 @@ interface RunnerStep {
   readonly withLogProbabilities: boolean;
 }
 
+/** What a runner has besides the model. */
+interface RunnerParts {
+  readonly speculation: Speculation | undefined;
+  readonly adapters: AdapterStack | null;
+  /** Those that have parts of the model. Null: this rank has all of it. */
+  readonly ranks: StepRanks | null;
+}
+
 /** Computes what a scheduler has planned: the model and its cache, and what proposes tokens. */
 export class ModelRunner {
   /** The models whose weights texts and proposals depend on. */
@@ -33,15 +42,12 @@ export class ModelRunner {
     model: GeneratingModel,
     facts: ModelFacts,
     sizes: PagedCacheOptions,
-    {
-      speculation,
-      adapters,
-    }: { readonly speculation: Speculation | undefined; readonly adapters: AdapterStack | null },
+    { speculation, adapters, ranks }: RunnerParts,
   ) {
     this.#blockSize = sizes.blockSize;
     this.#cache = new PagedCache(sizes);
     this.#proposer = speculation === undefined ? null : proposerOf(speculation, facts, sizes);
-    this.#steps = new ModelSteps(model, facts, this.#cache, adapters);
+    this.#steps = new ModelSteps(model, facts, this.#cache, { adapters, ranks });
     this.modules = [facts.module, ...(this.#proposer?.modules ?? [])];
   }
 
@@ -69,12 +75,11 @@ export class ModelRunner {
     proposals,
     withLogProbabilities,
   }: RunnerStep): Promise<ReadonlyMap<Sequence, readonly StepScores[]>> {
-    this.#cache.copyBlocks(copies);
     const layout = layOut(
       chunks.map((chunk) => runOf(chunk, proposals.get(chunk.sequence))),
       { blockSize: this.#blockSize, spareBlock: this.#cache.spareBlock },
     );
-    const rows = await this.#steps.run(layout, withLogProbabilities);
+    const rows = await this.#steps.run({ copies, layout, withLogProbabilities });
     const scores = new Map<Sequence, StepScores[]>();
     for (const [index, row] of rows.entries()) {
       const sequence = layout.scored[index]?.sequence;
@@ -84,6 +89,16 @@ export class ModelRunner {
       else known.push(row);
     }
     return scores;
+  }
+
+  /** Computes the steps that the first rank orders, until it says that none follows. */
+  follow(): Promise<void> {
+    return this.#steps.follow();
+  }
+
+  /** Says to the other ranks that no step follows. */
+  end(): Promise<void> {
+    return this.#steps.end();
   }
 
   dispose(): void {

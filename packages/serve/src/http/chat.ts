@@ -18,6 +18,7 @@ import {
 import { promptOfChat } from './chat-prompt.ts';
 import { constraintOf } from './constraint-of.ts';
 import { eventOf } from './event-stream.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import type { ChatBody } from './request-bodies.ts';
 import { answerOf, AnswerStream } from './tool-calls/answer-parts.ts';
 import { type ChatTools, chatToolsOf } from './tool-calls/chat-tools.ts';
@@ -58,7 +59,8 @@ export async function chatCompletions(
     ...answerOf(tools, sample.text, reasonOf(sample.finishReason)),
   }));
   const usage = usageOf(engine, [request], samples);
-  return Response.json({ ...head, object: 'chat.completion', choices, usage });
+  const object = 'chat.completion';
+  return Response.json({ ...head, object, ...fingerprintOf(engine), choices, usage });
 }
 
 /** The form of an answer. Throws ApiError 400 if it is asked for in two ways. */
@@ -78,8 +80,9 @@ async function* eventsOf(
   tokens: AsyncIterable<GeneratedToken>,
   head: object,
 ): AsyncGenerator<string, void, void> {
+  const object = 'chat.completion.chunk';
   const chunk = (choices: readonly object[], rest: object = {}): string =>
-    eventOf({ ...head, object: 'chat.completion.chunk', choices, ...rest });
+    eventOf({ ...head, object, ...fingerprintOf(engine), choices, ...rest });
   for (let index = 0; index < (body.n ?? 1); index++) {
     const delta = { role: 'assistant', content: '' };
     yield chunk([{ index, delta, logprobs: null, finish_reason: null }]);

@@ -14,6 +14,7 @@ import {
 } from './app-context.ts';
 import { constraintOf } from './constraint-of.ts';
 import { eventOf } from './event-stream.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import { joinStreams } from './join-streams.ts';
 import type { CompletionBody } from './request-bodies.ts';
 import { usageOf } from './usage.ts';
@@ -56,7 +57,8 @@ export async function completions(
       finish_reason: reasonOf(sample.finishReason),
     })),
   );
-  return Response.json({ ...head, choices, usage: usageOf(engine, requests, all.flat()) });
+  const usage = usageOf(engine, requests, all.flat());
+  return Response.json({ ...head, ...fingerprintOf(engine), choices, usage });
 }
 
 /** Begins all requests, or none if one is wrong. */
@@ -94,7 +96,7 @@ async function* eventsOf(
       logprobs: body.logprobs == null ? null : logProbabilitiesOf(engine, listsOf(value)),
       finish_reason: reasonOf(value.finishReason),
     };
-    yield eventOf({ ...head, choices: [choice] });
+    yield eventOf({ ...head, ...fingerprintOf(engine), choices: [choice] });
   }
   if (body.stream_options?.include_usage === true) {
     yield eventOf({ ...head, choices: [], usage: usageOf(engine, requests, tokens) });

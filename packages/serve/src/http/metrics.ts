@@ -76,7 +76,21 @@ const metrics: readonly Metric[] = [
     help: 'The bytes of keys and values.',
     value: ({ cacheBytes }) => cacheBytes,
   },
+  {
+    name: 'shardwise:weights_loads_total',
+    kind: 'counter',
+    help: 'How often other weights were loaded.',
+    value: ({ weightsLoads }) => weightsLoads,
+  },
+  {
+    name: 'shardwise:weights_load_failures_total',
+    kind: 'counter',
+    help: 'How often that failed, and the weights before stayed.',
+    value: ({ weightsLoadFailures }) => weightsLoadFailures,
+  },
 ];
+
+const INFO = 'shardwise:weights_info';
 
 /** How many responses had which status. */
 export type ResponseCounts = ReadonlyMap<number, number>;
@@ -93,12 +107,18 @@ export function metricsText(models: readonly ServedModel[], responses: ResponseC
         : [`${name}{model_name="${escaped(id)}"} ${value(engine.statistics)}`],
     ),
   ]);
+  const versions = models.flatMap(({ id, engine }) => {
+    const version = engine?.statistics.weightsVersion ?? null;
+    const labels = `model_name="${escaped(id)}",version="${escaped(version ?? '')}"`;
+    return version === null ? [] : [`${INFO}{${labels}} 1`];
+  });
+  const info = [`# HELP ${INFO} What the weights are called.`, `# TYPE ${INFO} gauge`, ...versions];
   const counts = [...responses].map(
     ([status, count]) => `shardwise:responses_total{status="${status}"} ${count}`,
   );
   const name = 'shardwise:responses_total';
   const head = [`# HELP ${name} Responses by status.`, `# TYPE ${name} counter`];
-  return `${[...lines, ...head, ...counts].join('\n')}\n`;
+  return `${[...lines, ...info, ...head, ...counts].join('\n')}\n`;
 }
 
 function escaped(label: string): string {

@@ -18,7 +18,8 @@ export async function readBody<Schema extends z.ZodType>(
   });
 }
 
-async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
+/** Reads a body. Throws ApiError 413 for a long one. */
+export async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
   const tooLarge = (): ApiError =>
     new ApiError(413, `The body is longer than ${maxBytes} bytes.`, { code: 'body_too_large' });
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge();

@@ -24,6 +24,8 @@ export class Scheduler {
   #running: Sequence[] = [];
   readonly #served = new Map<string, number>();
   #nextNumber = 0;
+  /** Sequences that arrived from this one on are not admitted. */
+  #heldFrom = Number.POSITIVE_INFINITY;
 
   /** Throws ConfigError for options that are out of range. */
   constructor(options: SchedulerOptions) {
@@ -165,6 +167,21 @@ export class Scheduler {
   append(sequence: Sequence, token: number): void {
     sequence.tokens.push(token);
     this.#served.set(sequence.tenant, (this.#served.get(sequence.tenant) ?? 0) + 1);
+  }
+
+  /**
+   * Holds sequences that arrive from now on back until `release`. Returns whether all that arrived before the first call have
+   * ended.
+   */
+  holdNew(): boolean {
+    this.#heldFrom = Math.min(this.#heldFrom, this.#nextNumber);
+    return [...this.#running, ...this.#waiting].every((sequence) =>
+      this.#waitsForWeights(sequence),
+    );
+  }
+
+  release(): void {
+    this.#heldFrom = Number.POSITIVE_INFINITY;
   }
 
   /** Takes the blocks of all sequences and forgets all contents, as when the weights have changed. */
@@ -354,8 +371,10 @@ export class Scheduler {
   ): void {
     const taken = this.#running.reduce((sum, { samples }) => sum + samples, 0);
     let places = this.maxSequences - taken;
-    for (const sequence of this.#waiting.toSorted((a, b) => this.#compare(a, b))) {
-      if (sequence.isHeld) continue;
+    const admissible = this.#waiting.filter(
+      (sequence) => !sequence.isHeld && !this.#waitsForWeights(sequence),
+    );
+    for (const sequence of admissible.toSorted((a, b) => this.#compare(a, b))) {
       if (places < sequence.samples) return;
       const first = plan(sequence);
       if (first === null) return;
@@ -373,6 +392,10 @@ export class Scheduler {
       this.#running.push(sequence);
       places -= sequence.samples;
     }
+  }
+
+  #waitsForWeights({ arrival }: Sequence): boolean {
+    return arrival >= this.#heldFrom;
   }
 
   #expire(now: number): readonly Sequence[] {

@@ -76,7 +76,7 @@ export class DraftModel implements Proposer {
       blockSize: this.#blockSize,
       spareBlock: this.cache.spareBlock,
     });
-    const all = await this.#steps.run(layout, false);
+    const all = await this.#steps.run({ copies: [], layout, withLogProbabilities: false });
     const last = new Map<Sequence, Float32Array>();
     for (const [index, run] of layout.scored.entries()) {
       const row = all[index];

@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises';
+import { ConfigError } from '@shardwise/core/spec';
 import { z } from 'zod';
 import type { LaunchFile } from '../accelerate/launch-file.ts';
 import { withTerminal } from '../accelerate/with-terminal.ts';
@@ -6,6 +7,7 @@ import { blameCommand } from '../blame/blame-command.ts';
 import { exportModel, exportDTypes } from '../checkpoint/single-file/export-model.ts';
 import { doctorCommand } from '../doctor/doctor-command.ts';
 import { deviceNames } from '../environment/device-name.ts';
+import type { ServeOptions } from '../serve/serve-options.ts';
 import { type RunPlace, topCommand } from '../top/top-command.ts';
 import { verifyCommand } from '../verify/verify-command.ts';
 import { estimateMemory } from './estimate-memory.ts';
@@ -275,6 +277,12 @@ const serveSchema = z.object({
   maxSequences: z.number(),
   maxChunkTokens: z.number(),
   speculativeTokens: z.number().optional(),
+  nproc: z.number(),
+  tensorParallelSize: z.number(),
+  onRankFailure: z.enum(['error', 'retry']),
+  reload: z.string().min(1).optional(),
+  reloadInterval: z.number().optional(),
+  reloadRequests: z.enum(['recompute', 'finish']).optional(),
   maxWaiting: z.number(),
   requestTimeout: z.number().default(600_000),
   drainTimeout: z.number().default(30_000),
@@ -296,8 +304,27 @@ export async function serveByOptions(model: string, raw: unknown): Promise<numbe
     swapSpace: options.swapSpace,
     cacheTokens: options.cacheTokens,
     speculativeTokens: options.speculativeTokens,
+    reload: reloadOf(options),
     requestTimeoutMs: options.requestTimeout,
     drainTimeoutMs: options.drainTimeout,
+  });
+}
+
+/** Throws ConfigError for the way of taking weights without their place. */
+function reloadOf({
+  reload,
+  reloadInterval,
+  reloadRequests,
+}: z.infer<typeof serveSchema>): ServeOptions['reload'] {
+  if (reload !== undefined) {
+    const [everyMs, inFlight] = [reloadInterval ?? 5_000, reloadRequests ?? 'recompute'];
+    return { place: reload, everyMs, inFlight };
+  }
+  if (reloadInterval === undefined && reloadRequests === undefined) return undefined;
+  throw new ConfigError({
+    asked: '--reload-interval or --reload-requests',
+    found: 'no --reload',
+    todo: 'Name the folder of a run with --reload, or leave these out',
   });
 }
 

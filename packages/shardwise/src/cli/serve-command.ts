@@ -1,4 +1,5 @@
 import type { ServeOptions } from '../serve/serve-options.ts';
+import { startReplicas } from '../serve/replicas/start-replicas.ts';
 import { startServing } from '../serve/start-serving.ts';
 import { formatDuration } from '../text/format.ts';
 import { followInterrupts } from './interrupts.ts';
@@ -16,7 +17,8 @@ export interface ServeCommandOptions extends ServeOptions {
  */
 export async function serveCommand(options: ServeCommandOptions): Promise<number> {
   // Until it listens, a signal ends the process at once.
-  const serving = await startServing(options);
+  const isAlone = options.nproc === 1 && options.tensorParallelSize === 1;
+  const serving = await (isAlone ? startServing(options) : startReplicas(options));
   const { server } = serving;
   const asked = Promise.withResolvers<void>();
   const interrupts = followInterrupts(asked.resolve);

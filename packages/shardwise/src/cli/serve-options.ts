@@ -72,6 +72,33 @@ export function addServe(program: Command): Command {
       'tokens that are proposed in a step, as they came before in the text (default: none)',
       parseRanks,
     )
+    .option('-n, --nproc <count>', 'number of ranks, which divide the requests', parseRanks, 1)
+    .option(
+      '--tensor-parallel-size <count>',
+      'ranks over which each replica of the model is divided',
+      parseRanks,
+      1,
+    )
+    .addOption(
+      new Option('--on-rank-failure <way>', 'what becomes of requests whose rank is lost')
+        .choices(['error', 'retry'])
+        .default('error'),
+    )
+    .option(
+      '--reload <directory>',
+      'folder of a run, or of its checkpoints, whose latest weights are taken as they come',
+    )
+    .option(
+      '--reload-interval <seconds>',
+      'how often --reload looks for a checkpoint (default: 5)',
+      parseSeconds,
+    )
+    .addOption(
+      new Option(
+        '--reload-requests <way>',
+        'whether requests that are being answered go on with new weights (default: recompute)',
+      ).choices(['recompute', 'finish']),
+    )
     .option('--max-waiting <count>', 'requests that wait; others get status 429', parseRanks, 128)
     .option('--request-timeout <seconds>', 'longest time of a request (default: 600)', parseSeconds)
     .option(

@@ -7,16 +7,20 @@ import { loadTokenizer } from '@shardwise/data/node';
 import {
   type AdapterFiles,
   type AdapterStack,
+  type GeneratingModel,
   ggufTokenizer,
   type PretrainedModel,
   stackAdapters,
 } from '@shardwise/models';
 import { fromPretrained, readAdapter } from '@shardwise/models/node';
+import { tensorParallel } from '@shardwise/strategies';
 import type { ServeOptions } from './serve-options.ts';
 
 /** A model, its tokenizer, and the folder of both. */
 export interface OpenedModel {
   readonly model: PretrainedModel;
+  /** What computes texts: the model, or this rank's part of it. */
+  readonly generating: GeneratingModel;
   readonly tokenizer: Tokenizer;
   readonly folder: ModelFolder;
   /** What requests call it, if the options do not say it. */
@@ -32,27 +36,46 @@ interface ModelPlace {
 }
 
 /**
- * Loads a model and its tokenizer. A GGUF file has both. The tokenizer comes first, because weights take longer. Throws
+ * Loads a model and its tokenizer. A GGUF file has both. Each rank of a group reads its part. The tokenizer comes first, because weights take longer. Throws
  * ConfigError for a place that is not there, DataError for a folder without a tokenizer, and the errors of fromPretrained.
  */
 export async function openModel({
   model: place,
   dtype,
   loraModules,
-}: Pick<ServeOptions, 'model' | 'dtype' | 'loraModules'>): Promise<OpenedModel> {
+  tensorParallelSize,
+}: Pick<
+  ServeOptions,
+  'model' | 'dtype' | 'loraModules' | 'tensorParallelSize'
+>): Promise<OpenedModel> {
   const adapterPlaces = loraModules.map(adapterPlaceOf);
   const { folder, file } = placeOf(place);
   const tokenizer =
     file === undefined ? await loadTokenizer(folder) : await tokenizerOfFile(folder, file);
-  const model = await fromPretrained(folder, { dtype, ...(file === undefined ? {} : { file }) });
-  const name = nameOf(place);
-  if (adapterPlaces.length === 0) return { model, tokenizer, folder, name, adapters: null };
+  const own = { dtype, ...(file === undefined ? {} : { file }) };
+  const opened = { tokenizer, folder, name: nameOf(place), adapters: null };
+  if (tensorParallelSize > 1) {
+    if (adapterPlaces.length > 0) throw adaptersOfParts();
+    const parallel = await fromPretrained(folder, { ...own, strategy: tensorParallel() });
+    return { ...opened, model: parallel.module, generating: parallel };
+  }
+  const model = await fromPretrained(folder, own);
+  if (adapterPlaces.length === 0) return { ...opened, model, generating: model };
   const files: Record<string, AdapterFiles> = {};
   for (const [adapter, path] of adapterPlaces) {
     if (Object.hasOwn(files, adapter)) throw twoAdapters(adapter);
     files[adapter] = await readAdapter(path);
   }
-  return { model, tokenizer, folder, name, adapters: await stackAdapters(model, files) };
+  const adapters = await stackAdapters(model, files);
+  return { ...opened, model, generating: model, adapters };
+}
+
+function adaptersOfParts(): ConfigError {
+  return new ConfigError({
+    asked: '--lora-modules with --tensor-parallel-size',
+    found: 'ranks that have parts of the model, and adapters of the whole of it',
+    todo: 'Leave one of them out, or merge the adapter into the model with mergeLora',
+  });
 }
 
 /** Throws ConfigError for what is no `name=path`. */

@@ -1,4 +1,5 @@
 import type { DeviceName } from '../environment/device-name.ts';
+import type { FollowedCheckpoints } from './follow-checkpoints.ts';
 
 /** What `shardwise serve` is told. */
 export interface ServeOptions {
@@ -31,6 +32,14 @@ export interface ServeOptions {
   readonly maxChunkTokens: number;
   /** How many tokens n-grams of a text propose in a step. Undefined: none. */
   readonly speculativeTokens: number | undefined;
+  /** The checkpoints of a training whose weights are taken while requests are answered. Undefined: none. */
+  readonly reload: FollowedCheckpoints | undefined;
+  /** The number of ranks. */
+  readonly nproc: number;
+  /** Over how many ranks each replica of the model is divided. */
+  readonly tensorParallelSize: number;
+  /** What becomes of requests that a rank was answering when it was lost. */
+  readonly onRankFailure: 'error' | 'retry';
   readonly maxWaiting: number;
   readonly requestTimeoutMs: number;
 }

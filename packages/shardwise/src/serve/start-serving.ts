@@ -1,15 +1,16 @@
-import { setRank } from '@shardwise/core';
 import { ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
 import { BertModel, CausalDecoder, GPT2LMHeadModel, RobertaModel } from '@shardwise/models';
 import { complete, Engine } from '@shardwise/serve';
 import { listen, type ListeningServer, openAIApp, type ServedModel } from '@shardwise/serve/node';
 import { formatBytes } from '../text/format.ts';
 import { apiKeysOf } from './api-keys.ts';
+import { cannotListen } from './cannot-listen.ts';
+import { enterGroup, type GroupPlace } from './enter-group.ts';
+import { CheckpointFollower } from './follow-checkpoints.ts';
 import { EncoderEmbedder } from './text-embedder.ts';
 import { openModel, type OpenedModel } from './open-model.ts';
 import { readPooling } from './read-pooling.ts';
 import type { ServeOptions } from './serve-options.ts';
-import { servingDevice } from './serving-device.ts';
 
 /** A model that answers requests. */
 export interface Serving {
@@ -28,16 +29,23 @@ interface ReadyModel extends Omit<ServedModel, 'id'> {
 }
 
 /**
- * Loads a model and listens. Each part is used once before, so that what cannot work is an error now. Throws ConfigError
+ * Loads a model and listens, alone or as the first rank of a group. Each part is used once before, so that what cannot work is an error now. Throws ConfigError
  * for options that contradict each other, a model that is not there, one that makes neither texts nor embeddings, blocks
- * that do not fit the memory, and an address that cannot be used, and the errors of openModel.
+ * that do not fit the memory, and an address that cannot be used, and the errors of openModel. A checkpoint that cannot be
+ * taken is no error: a line says why.
  */
-export async function startServing(options: ServeOptions): Promise<Serving> {
+export async function startServing(
+  options: ServeOptions,
+  group: GroupPlace | null = null,
+): Promise<Serving> {
   const { host, port, maxWaiting, requestTimeoutMs } = options;
   const apiKeys = apiKeysOf(options, process.env);
-  setRank({ device: await servingDevice(options, process.env) });
+  await enterGroup(options, group);
   const opened = await openModel(options);
   const { engine, embed, description } = await ready(opened, options);
+  const follower = followerOf(engine, opened, options);
+  // A training that has begun may have better weights already.
+  await follower?.look();
   const id = options.name ?? opened.name;
   const adapters = opened.adapters?.names ?? [];
   const twice = adapters.find((name) => name === id);
@@ -55,11 +63,14 @@ export async function startServing(options: ServeOptions): Promise<Serving> {
     onError: (error) => {
       // What was cut off ends with an error, which is no news then.
       if (!isDisposed) console.error(error);
+      // The process that started this one starts the whole group again.
+      if (engine?.isBroken === true) process.exit(1);
     },
   });
   const server = await listen(app, { host, port }).catch((cause: unknown) => {
     throw cannotListen(host, port, cause);
   });
+  const following = follower?.follow();
   return {
     server,
     summary: `Serving ${id} (${opened.model.architecture}) at ${server.url}/v1: ${description}`,
@@ -68,11 +79,67 @@ export async function startServing(options: ServeOptions): Promise<Serving> {
     },
     dispose: async () => {
       isDisposed = true;
+      follower?.stop();
+      await following;
       // Requests whose connections were cut leave the engine by themselves.
       await engine?.drain();
       await engine?.dispose();
     },
   };
+}
+
+/**
+ * Computes what the first rank of the group decides, until that one ends. It is what the other ranks do. Throws what
+ * startServing throws.
+ */
+export async function followServing(options: ServeOptions, group: GroupPlace): Promise<void> {
+  await enterGroup(options, group);
+  const engine = engineOf(await openModel(options), options);
+  await engine.follow();
+  await engine.dispose();
+}
+
+function followerOf(
+  engine: Engine | null,
+  { model, folder, adapters }: OpenedModel,
+  { reload, tensorParallelSize }: ServeOptions,
+): CheckpointFollower | null {
+  if (reload === undefined) return null;
+  if (tensorParallelSize > 1) throw reloadedParts(reload.place);
+  if (adapters !== null) throw reloadedBehindAdapters(reload.place);
+  if (engine !== null) {
+    return new CheckpointFollower(engine, model, reload, (line) => console.log(line));
+  }
+  throw new ConfigError(
+    {
+      asked: `--reload ${reload.place}`,
+      found: `a ${model.architecture}, which makes embeddings`,
+      todo: 'Leave --reload out, or serve a language model',
+    },
+    { place: folder.place, reload: reload.place },
+  );
+}
+
+function reloadedParts(place: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `--reload ${place} with --tensor-parallel-size`,
+      found: 'ranks that have parts of the model, which would have to take new weights together',
+      todo: 'Leave one of them out',
+    },
+    { reload: place },
+  );
+}
+
+function reloadedBehindAdapters(place: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `--reload ${place} with --lora-modules`,
+      found: 'adapters that were trained beside other weights of the model',
+      todo: 'Leave one of them out',
+    },
+    { reload: place },
+  );
 }
 
 async function ready(opened: OpenedModel, options: ServeOptions): Promise<ReadyModel> {
@@ -102,25 +169,9 @@ async function ready(opened: OpenedModel, options: ServeOptions): Promise<ReadyM
 }
 
 /** An engine that has made one token. Its memory is there, and its first programs are compiled. */
-async function readyEngine(
-  { model, tokenizer, adapters }: OpenedModel,
-  options: ServeOptions,
-): Promise<ReadyModel> {
-  const { cacheTokens, blockSize, maxSequences, maxChunkTokens, speculativeTokens } = options;
-  const { kvCacheDtype, preemption, swapSpace } = options;
-  const engine = new Engine(model, tokenizer, {
-    kvCacheDtype,
-    preemption,
-    ...(swapSpace === undefined ? {} : { swapSpace }),
-    ...(adapters === null ? {} : { adapters }),
-    blockSize,
-    maxSequences,
-    maxChunkTokens,
-    ...(cacheTokens === undefined ? {} : { cacheTokens }),
-    ...(speculativeTokens === undefined
-      ? {}
-      : { speculation: { method: 'ngram', tokens: speculativeTokens } }),
-  });
+async function readyEngine(opened: OpenedModel, options: ServeOptions): Promise<ReadyModel> {
+  const { blockSize } = options;
+  const engine = engineOf(opened, options);
   const { blocks } = engine.statistics;
   try {
     await complete(engine.generate({ prompt: [0], maxNewTokens: 1, temperature: 0 }));
@@ -136,6 +187,24 @@ async function readyEngine(
     embed: null,
     description: `a context of ${context} tokens, ${blocks} blocks of ${blockSize} tokens (${size})`,
   };
+}
+
+function engineOf({ generating, tokenizer, adapters }: OpenedModel, options: ServeOptions): Engine {
+  const { cacheTokens, blockSize, maxSequences, maxChunkTokens, speculativeTokens } = options;
+  const { kvCacheDtype, preemption, swapSpace } = options;
+  return new Engine(generating, tokenizer, {
+    kvCacheDtype,
+    preemption,
+    ...(swapSpace === undefined ? {} : { swapSpace }),
+    ...(adapters === null ? {} : { adapters }),
+    blockSize,
+    maxSequences,
+    maxChunkTokens,
+    ...(cacheTokens === undefined ? {} : { cacheTokens }),
+    ...(speculativeTokens === undefined
+      ? {}
+      : { speculation: { method: 'ngram', tokens: speculativeTokens } }),
+  });
 }
 
 function noRoom(blocks: number, blockSize: number, cause: Error): ConfigError {
@@ -169,23 +238,5 @@ function sameName(name: string): ConfigError {
       todo: 'Give another name with --served-model-name or --lora-modules',
     },
     { name },
-  );
-}
-
-function cannotListen(host: string, port: number, cause: unknown): ConfigError {
-  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
-  return new ConfigError(
-    {
-      asked: `to listen at ${host}, port ${port}`,
-      found:
-        code === 'EADDRINUSE'
-          ? 'a port that another program uses'
-          : cause instanceof Error
-            ? cause.message
-            : String(cause),
-      todo: 'Give another --port (0 takes one that is free), or another --host',
-    },
-    { host, port },
-    { cause },
   );
 }

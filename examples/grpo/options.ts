@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { parseOptions } from '../parse-options.ts';
+
+const number = z.coerce.number({ error: 'expected a number' });
+const count = number.int({ error: 'expected a whole number' }).positive();
+
+const schema = z
+  .strictObject({
+    /** Of each of the numbers that are added. */
+    digits: count.max(8).default(3),
+    layers: count.default(2),
+    heads: count.default(4),
+    channels: count.default(96),
+    'pretraining-steps': count.default(400),
+    'pretraining-batch-size': count.default(128),
+    'pretraining-learning-rate': number.positive().default(2e-3),
+    /** Updates by rewards. */
+    steps: count.default(200),
+    /** Problems of an update, on all ranks together. */
+    'problems-per-step': count.default(32),
+    /** Completions of each problem. */
+    'num-generations': count.min(2).default(16),
+    /** Updates with the completions of one rollout. */
+    'num-iterations': count.default(1),
+    epsilon: number.positive().default(0.2),
+    /** The weight of the divergence from the pre-trained model. */
+    beta: number.min(0).default(0),
+    'learning-rate': number.positive().default(3e-4),
+    'max-norm': number.positive().default(1),
+    'log-every': count.default(10),
+    seed: number.int().nonnegative().default(1),
+  })
+  .superRefine(({ heads, channels }, context) => {
+    if (channels % heads === 0) return;
+    const message = `${heads} heads do not divide ${channels} channels`;
+    context.addIssue({ code: 'custom', path: ['heads'], message });
+  });
+
+export type Options = z.infer<typeof schema>;
+
+/** Reads the command line of a rank. Throws a ConfigError that names each option that is wrong. */
+export function readOptions(argv: readonly string[]): Options {
+  return parseOptions(schema, argv);
+}

@@ -1,0 +1,212 @@
+import type { IncomingMessage } from 'node:http';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { ApiError, apiErrorOf } from '../http/api-error.ts';
+import { ApiKeys } from '../http/api-keys.ts';
+import type { OpenAIApp } from '../http/openai-app.ts';
+import { readBytes } from '../http/read-body.ts';
+import { forward, type ForwardedRequest, wholeBody } from './forward.ts';
+import { joinedMetrics } from './joined-metrics.ts';
+import { tokensOfBody } from './tokens-of-body.ts';
+
+/** A server of the same model among several. */
+export interface Replica {
+  /** Where it listens. Null while it starts. */
+  readonly url: string | null;
+}
+
+/** Options of `replicaApp`. */
+export interface ReplicaAppOptions {
+  /** They are looked at for each request, so their addresses may change. */
+  readonly replicas: readonly Replica[];
+  /** The keys of which a request must have one. Default: none is asked for. */
+  readonly apiKeys?: readonly string[];
+  /**
+   * What becomes of a request whose server is lost: `error` answers it with status 502, and `retry` has another server
+   * begin anew, as long as nothing of the answer has been sent. Default: `error`.
+   */
+  readonly onRankFailure?: 'error' | 'retry';
+  /** The most bytes of a body. Default: 1 MiB. */
+  readonly maxBodyBytes?: number;
+}
+
+const replicaRules: OptionRules<ReplicaAppOptions> = {
+  replicas: option.required(option.listOf(option.object<Replica>('a replica'))),
+  apiKeys: option.listOf(option.nonEmptyText),
+  onRankFailure: option.oneOf('error', 'retry'),
+  maxBodyBytes: option.integer(1),
+};
+
+/** The headers of an answer that are the business of a connection, and not of the answer. */
+const OF_CONNECTION = new Set(['connection', 'keep-alive', 'transfer-encoding', 'date']);
+
+/** An application that passes requests on. */
+export interface ReplicaApp extends OpenAIApp {
+  /** The number of requests that are being answered. */
+  readonly open: number;
+}
+
+/**
+ * Divides requests between servers of the same model: each goes to the one with the fewest tokens outstanding, which are
+ * estimated by the length of the body and by the tokens that it asks for. `/metrics` has the figures of all.
+ */
+export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
+  checkOptions('replicaApp', options, replicaRules);
+  const { replicas, apiKeys = [], onRankFailure = 'error', maxBodyBytes = 2 ** 20 } = options;
+  const keys = new ApiKeys(apiKeys);
+  const outstanding = new Map(replicas.map((replica) => [replica, 0]));
+  let isClosing = false;
+  let open = 0;
+
+  /** The address of the replica with the least to do, and the replica. Throws ApiError 503 if none listens. */
+  const choose = (
+    lost: ReadonlySet<string>,
+  ): { readonly url: string; readonly replica: Replica } => {
+    const [first] = replicas
+      .flatMap((replica) =>
+        replica.url === null || lost.has(replica.url) ? [] : [{ replica, url: replica.url }],
+      )
+      .toSorted((a, b) => (outstanding.get(a.replica) ?? 0) - (outstanding.get(b.replica) ?? 0));
+    if (first !== undefined) return first;
+    throw new ApiError(503, 'No rank answers at the moment. Try again later.', {
+      type: 'server_error',
+      code: 'no_rank',
+      headers: { 'retry-after': '1' },
+    });
+  };
+  /** Counts a request that a replica answers. Returns what is to be called when it is over. */
+  const begin = (replica: Replica, tokens: number): (() => void) => {
+    const add = (sign: 1 | -1): void => {
+      open += sign;
+      outstanding.set(replica, (outstanding.get(replica) ?? 0) + sign * tokens);
+    };
+    add(1);
+    return () => add(-1);
+  };
+
+  /** Passes a request on. A whole answer is read to its end first, so that another rank can begin anew if it is cut off. */
+  const pass = async (request: ForwardedRequest, tokens: number): Promise<Response> => {
+    const lost = new Set<string>();
+    for (;;) {
+      const { url, replica } = choose(lost);
+      const end = begin(replica, tokens);
+      let isStream = false;
+      try {
+        const answer = await forward(url, request);
+        isStream = String(answer.headers['content-type']).startsWith('text/event-stream');
+        if (!isStream) return responseOf(answer, await wholeBody(answer));
+        return responseOf(answer, streamOf(answer, end));
+      } catch (error) {
+        if (request.signal.aborted) throw error;
+        lost.add(url);
+        // What could not be connected to has begun nothing.
+        if (onRankFailure === 'error' && !isRefused(error)) throw rankLost();
+      } finally {
+        if (!isStream) end();
+      }
+    }
+  };
+
+  const metrics = async (request: ForwardedRequest): Promise<Response> => {
+    const texts = new Map<number, string>();
+    for (const [index, { url }] of replicas.entries()) {
+      if (url === null) continue;
+      const text = await forward(url, request)
+        .then(wholeBody)
+        .catch(() => null);
+      if (text !== null) texts.set(index, new TextDecoder().decode(text));
+    }
+    return new Response(joinedMetrics(texts), {
+      headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
+    });
+  };
+
+  const answer = async (request: Request): Promise<Response> => {
+    const { pathname, search } = new URL(request.url);
+    const listening = replicas.filter(({ url }) => url !== null).length;
+    if (pathname === '/health') {
+      const status = isClosing ? 'closing' : listening === 0 ? 'starting' : 'ok';
+      const body = { status, replicas: replicas.length, listening };
+      return Response.json(body, { status: status === 'ok' ? 200 : 503 });
+    }
+    keys.tenantOf(request.headers.get('authorization') ?? undefined);
+    if (isClosing && request.method !== 'GET') throw closing();
+    const body = request.method === 'POST' ? await readBytes(request, maxBodyBytes) : null;
+    const forwarded = {
+      method: request.method,
+      path: `${pathname}${search}`,
+      headers: headersOf(request, body),
+      body,
+      signal: request.signal,
+    };
+    if (pathname === '/metrics' && request.method === 'GET') return metrics(forwarded);
+    return pass(forwarded, body === null ? 0 : tokensOfBody(body));
+  };
+
+  return {
+    get open() {
+      return open;
+    },
+    fetch: (request) => answer(request).catch((error: unknown) => apiErrorOf(error).response()),
+    close: () => {
+      isClosing = true;
+    },
+  };
+}
+
+function headersOf(request: Request, body: Uint8Array | null): Record<string, string> {
+  const kept = ['authorization', 'content-type', 'accept'].flatMap((name) => {
+    const value = request.headers.get(name);
+    return value === null ? [] : [[name, value] as const];
+  });
+  const length = body === null ? [] : [['content-length', String(body.byteLength)] as const];
+  return Object.fromEntries([...kept, ...length]);
+}
+
+function responseOf(answer: IncomingMessage, body: BodyInit): Response {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(answer.headers)) {
+    if (value !== undefined && !OF_CONNECTION.has(name)) headers.set(name, String(value));
+  }
+  return new Response(body, { status: answer.statusCode ?? 502, headers });
+}
+
+/** The parts of an answer as they come. One that is cut off is cut off for the client, too. */
+function streamOf(answer: IncomingMessage, onEnd: () => void): ReadableStream<Uint8Array> {
+  const parts = answer[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await parts.next();
+        if (done !== true) return controller.enqueue(value);
+        onEnd();
+        controller.close();
+      } catch (error) {
+        onEnd();
+        controller.error(error);
+      }
+    },
+    cancel() {
+      onEnd();
+      answer.destroy();
+    },
+  });
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED';
+}
+
+function rankLost(): ApiError {
+  return new ApiError(502, 'The rank that answered was lost. Send the request again.', {
+    type: 'server_error',
+    code: 'rank_lost',
+  });
+}
+
+function closing(): ApiError {
+  return new ApiError(503, 'The server is closing. Ask another one.', {
+    type: 'server_error',
+    code: 'closing',
+    headers: { 'retry-after': '1' },
+  });
+}
