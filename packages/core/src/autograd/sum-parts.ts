@@ -22,6 +22,16 @@ export function sumParts(parts: readonly [Node, ...Node[]]): Node {
   return rest.length === 0 ? first : (tile(first, parts) ?? rest.reduce(addParts, first));
 }
 
+/**
+ * Adds a gradient to those that a value already has. Gradients are summed as they come, so that a value with many uses, such as a
+ * weight of a loop, does not keep the gradients of all of them. Pieces wait for the others, with which they may tile the value.
+ */
+export function addPart(parts: [Node, ...Node[]], part: Node): void {
+  const [sum] = parts;
+  if (parts.length > 1 || [sum, part].some((each) => pieceOf(each) !== undefined)) parts.push(part);
+  else parts[0] = addParts(sum, part);
+}
+
 /** The sum of two gradients of one value. Shape: N, N -> N. */
 export function addParts(a: Node, b: Node): Node {
   return createNode(elementwiseOps.add, 'add', none, [a, b], typesOfSum([a, b]));
