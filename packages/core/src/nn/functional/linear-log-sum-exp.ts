@@ -168,8 +168,10 @@ function gradientsOverTiles(
   let ofInput: Tensor | null = null;
   const ofWeight: Tensor[] = [];
   const ofBias: Tensor[] = [];
+  // Logits of the eras of the forward pass would be the same values, and kept.
+  laterEra(tiles.length + 1);
   for (const tile of tiles) {
-    laterEra();
+    laterEra(1);
     const own = headOfTile(head, tile, (part) => part.to(dtype));
     const [ofSum, ofChosen] = gradient.unbind(0);
     const [sum, chosen] = results.unbind(0);
@@ -194,7 +196,7 @@ function gradientsOverTiles(
     const ofOffsets = slopes.to('f32').sum(0).indexAdd(0, row, factor);
     ofBias.push(ofOffsets.to(head.bias.dtype));
   }
-  laterEra();
+  laterEra(1);
   return [
     ofInput?.node ?? null,
     concat(ofWeight).node,
@@ -204,11 +206,11 @@ function gradientsOverTiles(
 }
 
 /**
- * Begins another era. What is built from then on is computed after what was built before, and is not merged with equal
+ * Begins another era, so many after this one. What is built from then on is computed after what was built before, and is not merged with equal
  * expressions of other eras, whose values would have to be kept.
  */
-function laterEra(): void {
-  setEra(currentEra() + 1);
+function laterEra(by: number): void {
+  setEra(currentEra() + by);
 }
 
 /** Whether a tile has the class of each row, and the row of its weight: that of the class, or 0. Shape: each [M]. */
