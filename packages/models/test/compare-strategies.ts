@@ -46,6 +46,9 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   'tp × cp ulysses': () =>
     compose(tensorParallel(), contextParallel({ method: 'ulysses' }), fsdp({ axis: 'cp' })),
   'pp × cp': () => compose(pipeline({ microbatches: 2 }), contextParallel(), ddp({ axis: 'cp' })),
+  'cp with experts': () => compose(expertParallel({ axis: 'cp' }), contextParallel()),
+  'pp × cp with experts': () =>
+    compose(pipeline({ microbatches: 2 }), expertParallel({ axis: 'cp' }), contextParallel()),
 };
 
 interface StrategyTask {
@@ -206,6 +209,15 @@ export function compareParts(models: readonly string[]): void {
 export function comparePartsOfLayers(models: readonly string[]): void {
   compareIn([{ axes: [axes.tp, axes.cp], strategies: ['tp × cp', 'tp × cp ulysses'] }], models);
   compareIn([{ axes: [axes.pp, axes.cp], strategies: ['pp × cp'] }], models, true);
+}
+
+/** Does the same for models with experts, which the ranks that have parts of rows divide, or which each of them has. */
+export function compareExpertsInParts(models: readonly string[]): void {
+  compareIn([{ axes: [axes.cp], strategies: ['cp with experts'] }], models, true);
+  compareIn(
+    [{ axes: [axes.pp, axes.cp], strategies: ['pp × cp', 'pp × cp with experts'] }],
+    models,
+  );
 }
 
 /** Does the same where other ranks have other rows. */
