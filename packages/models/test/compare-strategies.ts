@@ -218,11 +218,9 @@ export function comparePartsOfLayers(models: readonly string[]): void {
 
 /** Does the same for models with experts, which the ranks that have parts of rows divide, or which each of them has. */
 export function compareExpertsInParts(models: readonly string[]): void {
-  compareIn([{ axes: [axes.cp], strategies: ['cp with experts'] }], models, true);
-  compareIn(
-    [{ axes: [axes.pp, axes.cp], strategies: ['pp × cp', 'pp × cp with experts'] }],
-    models,
-  );
+  const inStages = ['pp × cp', 'pp × cp with experts'];
+  compareIn([{ axes: [axes.cp], strategies: ['cp with experts'] }], models, true, 'SGD');
+  compareIn([{ axes: [axes.pp, axes.cp], strategies: inStages }], models, false, 'SGD');
 }
 
 /** Does the same where other ranks have other rows. */
