@@ -101,6 +101,8 @@ function lossOfEach(model: Pick<PretrainedModel, 'forward'>, rows: Step): Tensor
 
 interface Trained {
   readonly losses: number[];
+  /** The norms of the gradients of all tokens, to which these are clipped. */
+  readonly norms: number[];
   readonly weights: number[];
 }
 
@@ -114,21 +116,25 @@ async function train(
   const parallel = strategy === null ? model : await parallelize(model, strategy);
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
   const losses: number[] = [];
+  const norms: number[] = [];
   for (const rows of steps) {
     const loss = lossOf(parallel, rows);
     optimizer.zeroGrad();
     loss.backward();
+    const norm = optim.clipGradNorm(model.parameters(), 0.5);
     await optimizer.step();
     losses.push(await loss.item());
+    norms.push(await norm.item());
   }
   const state = Object.values(await model.stateDict());
   const weights = state.flatMap(({ bytes }) => [...new Float32Array(bytes.slice().buffer)]);
-  return { losses, weights };
+  return { losses, norms, weights };
 }
 
 function expectSame(found: Trained | undefined, expected: Trained | null): void {
   if (found === undefined || expected === null) expect.fail('nothing was trained');
   assertAllclose(found.losses, expected.losses, { rtol: 1e-5, atol: 1e-5 });
+  assertAllclose(found.norms, expected.norms, { rtol: 1e-5, atol: 1e-5 });
   assertAllclose(found.weights, expected.weights, { rtol: 1e-5, atol: 1e-5 });
 }
 
