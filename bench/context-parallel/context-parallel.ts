@@ -8,7 +8,7 @@ import { wall } from '../wall.ts';
 import { trainOnLongSequence } from './long-sequence.ts';
 import type { ContextSettings } from './settings.ts';
 
-const ROUNDS = 3;
+const ROUNDS = 9;
 const usual = { ranks: 2, length: 4096, layers: 2, width: 128, heads: 4, vocabulary: 512 };
 /** A sequence of which no rank could keep the logits: 17 GB in f32. */
 const long = { length: 131_072, layers: 1, width: 64, heads: 2, vocabulary: 32_768, tile: 256 };

@@ -110,7 +110,7 @@ export {
 export { autocast } from './graph/autocast.ts';
 export { isCollectiveOp } from './graph/ops/ops.ts';
 export { lowered } from './nn/functional/lowered.ts';
-export { linearLogSumExp } from './nn/functional/linear-cross-entropy.ts';
+export { linearLogSumExp } from './nn/functional/linear-log-sum-exp.ts';
 export { widened } from './nn/functional/widened.ts';
 export {
   currentRegion,

@@ -46,6 +46,9 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   'tp × cp ulysses': () =>
     compose(tensorParallel(), contextParallel({ method: 'ulysses' }), fsdp({ axis: 'cp' })),
   'pp × cp': () => compose(pipeline({ microbatches: 2 }), contextParallel(), ddp({ axis: 'cp' })),
+  'cp with experts': () => compose(expertParallel({ axis: 'cp' }), contextParallel()),
+  'pp × cp with experts': () =>
+    compose(expertParallel({ axis: 'cp' }), pipeline({ microbatches: 2 }), contextParallel()),
 };
 
 interface StrategyTask {
@@ -54,6 +57,8 @@ interface StrategyTask {
   readonly strategies: readonly string[];
   /** Whether rows are packed documents of several lengths, which differ from row to row. */
   readonly isPacked: boolean;
+  /** AdamW makes whole steps of gradients that are only rounding errors, as weights of rarely chosen experts have. */
+  readonly optimizer: 'AdamW' | 'SGD';
 }
 
 /** The losses of the steps, and the summary of the logits after them. */
@@ -84,7 +89,8 @@ async function trainEach({ mesh }: RankInThread, data: StrategyTask): Promise<Ou
     const golden = decoderCases.find((each) => each.name === name);
     if (golden === undefined) throw new RangeError(`no model ${name}`);
     const documents = data.isPacked ? packed() : undefined;
-    const common = { hasEqualParts: shares > 1, axis: divided?.name ?? '', documents };
+    const { optimizer } = data;
+    const common = { hasEqualParts: shares > 1, axis: divided?.name ?? '', documents, optimizer };
     const isPipeline = data.axes.some((axis) => axis.name === 'pp');
     const alone = await train(await build(golden), {
       ...common,
@@ -121,6 +127,7 @@ interface Training {
   readonly axis: string;
   /** Shape: i32 [ROWS, LENGTH]. Undefined: each row is one document. */
   readonly documents: Tensor | undefined;
+  readonly optimizer: StrategyTask['optimizer'];
 }
 
 /** Shape: -> i32 [ROWS, LENGTH]. */
@@ -132,12 +139,13 @@ function packed(): Tensor {
   return fromData(Int32Array.from(numbers), [ROWS, LENGTH], 'i32');
 }
 
-async function train(
-  inner: PretrainedModel,
-  { strategy, shares, place, isPipeline, hasEqualParts, axis, documents }: Training,
-): Promise<Trained> {
+async function train(inner: PretrainedModel, training: Training): Promise<Trained> {
+  const { strategy, shares, place, isPipeline, hasEqualParts, axis, documents } = training;
   const model = strategy === null ? inner : await parallelize(inner, strategy);
-  const optimizer = new optim.AdamW(inner.parameters(), { lr: 1e-2 });
+  const optimizer =
+    training.optimizer === 'AdamW'
+      ? new optim.AdamW(inner.parameters(), { lr: 1e-2 })
+      : new optim.SGD(inner.parameters(), { lr: 0.1 });
   const rows = ROWS / shares;
   const own = (x: Tensor): Tensor => x.slice(0, place * rows, (place + 1) * rows);
   const call = documents === undefined ? {} : { documents: own(documents) };
@@ -171,7 +179,7 @@ const axes = {
 };
 
 /** Which strategies run on which mesh. */
-const worlds: readonly Omit<StrategyTask, 'models' | 'isPacked'>[] = [
+const worlds: readonly Pick<StrategyTask, 'axes' | 'strategies'>[] = [
   { axes: [axes.dp], strategies: ['ddp', 'zero-3', 'fsdp'] },
   { axes: [axes.tp], strategies: ['tp'] },
   { axes: [axes.pp], strategies: ['pp'] },
@@ -208,14 +216,26 @@ export function comparePartsOfLayers(models: readonly string[]): void {
   compareIn([{ axes: [axes.pp, axes.cp], strategies: ['pp × cp'] }], models, true);
 }
 
+/** Does the same for models with experts, which the ranks that have parts of rows divide, or which each of them has. */
+export function compareExpertsInParts(models: readonly string[]): void {
+  const inStages = ['pp × cp', 'pp × cp with experts'];
+  compareIn([{ axes: [axes.cp], strategies: ['cp with experts'] }], models, true, 'SGD');
+  compareIn([{ axes: [axes.pp, axes.cp], strategies: inStages }], models, false, 'SGD');
+}
+
 /** Does the same where other ranks have other rows. */
 export function comparePartsOfBatches(models: readonly string[]): void {
   compareIn([{ axes: [axes.dp, axes.cp], strategies: ['dp × cp', 'dp × cp ulysses'] }], models);
 }
 
-function compareIn(of: typeof worlds, models: readonly string[], isPacked = false): void {
+function compareIn(
+  of: typeof worlds,
+  models: readonly string[],
+  isPacked = false,
+  optimizer: StrategyTask['optimizer'] = 'AdamW',
+): void {
   test.each(of)('$strategies', { timeout: LIMIT_MS }, async (world) => {
-    const data: StrategyTask = { ...world, models, isPacked };
+    const data: StrategyTask = { ...world, models, isPacked, optimizer };
     const size = data.axes.reduce((product, each) => product * each.size, 1);
     const results = await onRanks(size, (place) => trainEach(place, data), {
       axes: data.axes,

@@ -1,5 +1,10 @@
 import { describe } from 'vitest';
-import { compareParts, comparePartsOfBatches, comparePartsOfLayers } from './compare-strategies.ts';
+import {
+  compareExpertsInParts,
+  compareParts,
+  comparePartsOfBatches,
+  comparePartsOfLayers,
+} from './compare-strategies.ts';
 
 describe('Models train alike on one rank and on ranks that have parts of rows:', () => {
   // Gemma 2 has windows and bounded scores, Gemma 3 windows with other rotary embeddings.
@@ -17,4 +22,8 @@ describe('Models train alike where ranks also have parts of layers:', () => {
 
 describe('Models train alike where other ranks have other rows:', () => {
   comparePartsOfBatches(['GPT-2', 'Mixtral']);
+});
+
+describe('Models with experts train alike on one rank and on ranks that have parts of rows:', () => {
+  compareExpertsInParts(['Mixtral']);
 });

@@ -22,7 +22,7 @@ const common = {
   vocabSize: VOCABULARY,
   hiddenSize: 24,
   intermediateSize: 16,
-  numHiddenLayers: 2,
+  numHiddenLayers: 1,
   numAttentionHeads: 6,
   // The four ranks divide neither the heads of queries nor those of keys.
   numKeyValueHeads: 3,
@@ -39,6 +39,9 @@ const methods: Readonly<Record<string, () => Strategy>> = {
   usp: () => compose(contextParallel({ method: 'usp' }), zero({ stage: 1, axis: 'cp' })),
 };
 
+/** What is computed by the kernels of the CPU. They take longer to compile than the interpreter takes to compute. */
+const onKernels: ReadonlySet<string> = new Set(['Llama ring', 'Llama ulysses']);
+
 const document = fc.array(fc.record({ id: fc.nat(VOCABULARY - 1), counts: fc.boolean() }), {
   minLength: 1,
   maxLength: 13,
@@ -49,7 +52,7 @@ const step = fc.array(fc.array(document, { minLength: 1, maxLength: 4 }), {
 });
 
 /** Steps of random documents, whose rows differ in length from step to step. */
-const steps: readonly Step[] = fc.sample(step, { numRuns: 3, seed: 42 }).map((rows) => {
+const steps: readonly Step[] = fc.sample(step, { numRuns: 2, seed: 42 }).map((rows) => {
   const own = rows.map((row) =>
     row.map((tokens) => ({
       ids: tokens.map(({ id }) => id),
@@ -98,6 +101,8 @@ function lossOfEach(model: Pick<PretrainedModel, 'forward'>, rows: Step): Tensor
 
 interface Trained {
   readonly losses: number[];
+  /** The norms of the gradients of all tokens, to which these are clipped. */
+  readonly norms: number[];
   readonly weights: number[];
 }
 
@@ -111,21 +116,25 @@ async function train(
   const parallel = strategy === null ? model : await parallelize(model, strategy);
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
   const losses: number[] = [];
+  const norms: number[] = [];
   for (const rows of steps) {
     const loss = lossOf(parallel, rows);
     optimizer.zeroGrad();
     loss.backward();
+    const norm = optim.clipGradNorm(model.parameters(), 0.5);
     await optimizer.step();
     losses.push(await loss.item());
+    norms.push(await norm.item());
   }
   const state = Object.values(await model.stateDict());
   const weights = state.flatMap(({ bytes }) => [...new Float32Array(bytes.slice().buffer)]);
-  return { losses, weights };
+  return { losses, norms, weights };
 }
 
 function expectSame(found: Trained | undefined, expected: Trained | null): void {
   if (found === undefined || expected === null) expect.fail('nothing was trained');
   assertAllclose(found.losses, expected.losses, { rtol: 1e-5, atol: 1e-5 });
+  assertAllclose(found.norms, expected.norms, { rtol: 1e-5, atol: 1e-5 });
   assertAllclose(found.weights, expected.weights, { rtol: 1e-5, atol: 1e-5 });
 }
 
@@ -134,12 +143,12 @@ describe.each(Object.keys(models))('packed documents of a %s', (name) => {
   let packed: Trained | null = null;
 
   beforeAll(async () => {
-    const [alone] = await onRanks(1, () => train(build, null, lossOfPacked), onCpu);
+    const [alone] = await onRanks(1, () => train(build, null, lossOfPacked));
     packed = alone ?? null;
   });
 
   test('train on one rank as separate documents do', async () => {
-    const [separate] = await onRanks(1, () => train(build, null, lossOfEach), onCpu);
+    const [separate] = await onRanks(1, () => train(build, null, lossOfEach));
     expectSame(separate, packed);
   });
 
@@ -156,7 +165,10 @@ describe.each(Object.keys(models))('packed documents of a %s', (name) => {
       const ranks = await onRanks(
         RANKS,
         () => train(build, methods[method]?.() ?? null, lossOfPacked),
-        { axes: [{ name: 'cp', size: RANKS }], ...onCpu },
+        {
+          axes: [{ name: 'cp', size: RANKS }],
+          ...(onKernels.has(`${name} ${method}`) ? onCpu : {}),
+        },
       );
       expect(ranks).toHaveLength(RANKS);
       for (const found of ranks) expectSame(found, packed);

@@ -28,7 +28,6 @@ export interface AttentionTask {
    * parts of it, too. Null: there is none.
    */
   readonly sources: readonly number[] | null;
-  readonly device: 'cpu' | 'interpreter';
 }
 
 /** The losses of all steps, and the weights after the last. */

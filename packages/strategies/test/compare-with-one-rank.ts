@@ -1,30 +1,53 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { setRank } from '@shardwise/core';
-import { assertAllclose, interpreter } from '@shardwise/testing';
-import { onRanks } from '@shardwise/testing/node';
+import type { Backend } from '@shardwise/core/spec';
+import { assertAllclose, interpreter, type Tolerance } from '@shardwise/testing';
+import { onRanks, type OnRanksOptions } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { type AttentionTask, trainAlone, trainInParts } from './attention-training.ts';
 
+/** A training, and the devices on which it is compared. */
+export interface ComparedTask extends AttentionTask {
+  readonly device: 'cpu' | 'interpreter';
+}
+
+/** What one rank and several have, and how near to each other they are. */
+interface Devices extends Pick<OnRanksOptions, 'idleTimeoutMs'> {
+  readonly createDevice: () => Backend | Promise<Backend>;
+  readonly tolerance: Tolerance;
+}
+
+const near: Tolerance = { rtol: 1e-5, atol: 1e-5 };
+const devices: Readonly<Record<ComparedTask['device'], Devices>> = {
+  cpu: { ...onCpu, tolerance: near },
+  interpreter: { createDevice: () => interpreter(), tolerance: near },
+};
+
 /** Trains on this many ranks, and compares losses and trained weights with those of one rank. */
-export async function compareWithOneRank(size: number, task: AttentionTask): Promise<void> {
-  setRank({ device: task.device === 'cpu' ? await cpu() : interpreter() });
-  const expected = await trainAlone(task);
+export function compareWithOneRank(size: number, task: ComparedTask): Promise<void> {
+  return compareOn(devices[task.device], size, task);
+}
+
+/** Does the same on other devices. */
+export async function compareOn(
+  { tolerance, ...options }: Devices,
+  size: number,
+  task: AttentionTask,
+): Promise<void> {
+  const [expected = expect.fail('no rank')] = await onRanks(1, () => trainAlone(task), options);
   const dp = size / task.cp;
   const axes = [
     { name: 'dp', size: dp },
     { name: 'cp', size: task.cp },
   ];
-  const device = task.device === 'cpu' ? onCpu : {};
-  const ranks = await onRanks(size, () => trainInParts(task), { axes, ...device });
+  const ranks = await onRanks(size, () => trainInParts(task), { axes, ...options });
   for (const { weights } of ranks) {
     expect(weights).toHaveLength(expected.weights.length);
-    assertAllclose(weights, expected.weights, { rtol: 1e-5, atol: 1e-5 });
+    assertAllclose(weights, expected.weights, tolerance);
   }
   if (dp > 1) return;
   const losses = expected.losses.map(
     (_, step) =>
       ranks.reduce((sum, { losses }) => sum + (losses[step] ?? Number.NaN), 0) / ranks.length,
   );
-  assertAllclose(losses, expected.losses, { rtol: 1e-5, atol: 1e-5 });
+  assertAllclose(losses, expected.losses, tolerance);
 }

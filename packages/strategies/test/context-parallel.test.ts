@@ -1,8 +1,7 @@
 import { describe, it } from 'vitest';
-import { compareWithOneRank } from './compare-with-one-rank.ts';
-import type { AttentionTask } from './attention-training.ts';
+import { type ComparedTask, compareWithOneRank } from './compare-with-one-rank.ts';
 
-const plain: AttentionTask = {
+const plain: ComparedTask = {
   method: 'ring',
   order: 'headTail',
   cp: 2,
@@ -20,7 +19,7 @@ const plain: AttentionTask = {
   device: 'cpu',
 };
 
-const cases: Readonly<Record<string, Partial<AttentionTask>>> = {
+const cases: Readonly<Record<string, Partial<ComparedTask>>> = {
   'of causal attention': {},
   'of attention to all tokens': { causal: false },
   'on a backend that computes attention from products': { device: 'interpreter' },

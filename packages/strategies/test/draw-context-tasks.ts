@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
-import type { AttentionTask } from './attention-training.ts';
+import type { ComparedTask } from './compare-with-one-rank.ts';
 
 const ROWS = 4;
 
 /** Trainings on this many ranks, with lengths, masks, heads and meshes that were drawn. */
-export function drawnTasks(ranks: number, count: number): readonly AttentionTask[] {
+export function drawnTasks(ranks: number, count: number): readonly ComparedTask[] {
   const sizes = [2, 3, 4, 6].filter((cp) => ranks % cp === 0 && ROWS % (ranks / cp) === 0);
   const task = fc
     .record({
@@ -28,7 +28,7 @@ export function drawnTasks(ranks: number, count: number): readonly AttentionTask
       sources: fc.option(fc.array(fc.integer({ min: 3, max: 24 }), { minLength: 3, maxLength: 3 })),
       device: fc.constantFrom('cpu' as const, 'interpreter' as const),
     })
-    .map(({ repeats, ...each }): AttentionTask => {
+    .map(({ repeats, ...each }): ComparedTask => {
       return { ...each, rows: ROWS, heads: each.groups * repeats };
     })
     // Ranks of ulysses each have a head, and those of usp are in groups of two.

@@ -116,6 +116,24 @@ describe('SequenceCut', () => {
     );
   });
 
+  // These numbers are in apps/docs/pages/guides/context-parallel.md.
+  it.each([
+    [32, 32, 8, 1],
+    [33, 40, 10, 1.46],
+    [129, 136, 34, 1.11],
+    [1025, 1032, 258, 1.014],
+    [4097, 4104, 1026, 1.003],
+  ])(
+    'pads %i tokens to %i places, of which each of four ranks has %i, with %f of the mean of pairs at most',
+    (tokens, places, own, balance) => {
+      const cut = new SequenceCut(tokens, { ranks: 4, neighbours: 1, order: 'headTail' });
+      const pairs = cut.causalPairs();
+      const mean = pairs.reduce((sum, each) => sum + each, 0) / pairs.length;
+      expect(cut).toMatchObject({ paddedLength: places, localLength: own });
+      expect(Math.abs(Math.max(...pairs) / mean - balance)).toBeLessThan(0.005);
+    },
+  );
+
   it('balances causal attention within a twentieth, with two pieces for each group', () => {
     fc.assert(
       fc.property(

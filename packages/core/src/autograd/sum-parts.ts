@@ -18,8 +18,16 @@ interface Piece {
  * the value.
  */
 export function sumParts(parts: readonly [Node, ...Node[]]): Node {
-  const [first, ...rest] = parts;
-  return rest.length === 0 ? first : (tile(first, parts) ?? rest.reduce(addParts, first));
+  return tile(parts) ?? parts.reduce(addParts);
+}
+
+/**
+ * Adds a gradient to those that a value already has. Gradients are summed as they come, so that a value with many uses, such as a
+ * weight of a loop, does not keep the gradients of all of them. Pieces wait for the others, with which they may tile the value.
+ */
+export function addPart(parts: [Node, ...Node[]], part: Node): void {
+  if ((pieceOf(parts[0]) ?? pieceOf(part)) === undefined) parts[0] = addParts(parts[0], part);
+  else parts.push(part);
 }
 
 /** The sum of two gradients of one value. Shape: N, N -> N. */
@@ -52,18 +60,18 @@ function typesOfSum(parts: readonly Node[]): AxisTypes | null {
   return sum === unset ? null : sum;
 }
 
-function tile(like: Node, parts: readonly Node[]): Node | undefined {
+function tile(parts: readonly [Node, ...Node[]]): Node | undefined {
   const pieces = parts.map(pieceOf);
   const dim = pieces[0]?.dim;
   if (dim === undefined) return undefined;
   const contents: Node[] = [];
   let end = 0;
   for (const piece of pieces.toSorted((a, b) => (a?.start ?? 0) - (b?.start ?? 0))) {
-    if (piece === undefined || piece.dim !== dim || piece.start !== end) return undefined;
+    if (piece?.dim !== dim || piece.start !== end) return undefined;
     contents.push(piece.content);
     end += piece.content.shape[dim] ?? 0;
   }
-  if (end !== like.shape[dim]) return undefined;
+  if (end !== parts[0].shape[dim]) return undefined;
   return createNode(movementOps.concat, 'concat', { dim }, contents, typesOfSum(contents));
 }
 

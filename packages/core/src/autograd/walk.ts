@@ -8,7 +8,7 @@ import {
   graphGivenUp,
   hasGivenUpGraph,
 } from '../graph/updated-leaves.ts';
-import { sumParts } from './sum-parts.ts';
+import { addPart, sumParts } from './sum-parts.ts';
 
 export interface WalkOptions {
   /** Whether a gradient must reach this node. */
@@ -51,7 +51,7 @@ function walk(outputs: readonly Seeded[], options: WalkOptions): void {
   const accumulate = (node: Node, part: Node): void => {
     const known = contributions.get(node);
     if (known === undefined) contributions.set(node, [part]);
-    else known.push(part);
+    else addPart(known, part);
   };
   for (const { output, gradient } of outputs) accumulate(output, gradient);
   const takeGradient = (node: Node): Node | null => {

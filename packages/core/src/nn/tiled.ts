@@ -3,6 +3,7 @@ import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
 import { normalizeDim } from '../base/shape.ts';
 import { concat } from '../tensor/create.ts';
+import { joinGradients } from '../tensor/join-gradients.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { checkpoint } from './checkpoint.ts';
 
@@ -32,7 +33,10 @@ export function tiled(forward: (x: Tensor) => Tensor, x: Tensor, options: TiledO
   checkOptions('tiled', options, tiledRules);
   const { tile, dim = 1 } = options;
   const at = normalizeDim('tiled', dim, x.ndim);
-  const tiles = x.split(tile, at).map((part) => checkpoint(() => forward(part)));
+  // The gradients of the tiles of x are concatenated, whatever other uses x has. The backward pass enters the region of a
+  // tile when it comes to its result, and not to the concatenation, which would enter all of them at once.
+  const parts = joinGradients(x).split(tile, at);
+  const tiles = parts.map((part) => joinGradients(checkpoint(() => forward(part))));
   const [only] = tiles;
   return only !== undefined && tiles.length === 1 ? only : concat(tiles, at);
 }

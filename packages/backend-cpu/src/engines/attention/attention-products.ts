@@ -136,6 +136,8 @@ interface TileProduct {
   readonly isNarrowResult: boolean;
   /** Where the rows of the result lie. */
   readonly result: HeadPlaces;
+  /** Whether the sums go on from what is in the result. Default: false. */
+  readonly continues?: boolean;
 }
 
 function kindOf(work: AttentionWork, isNarrowResult: boolean): MatrixProduct['kind'] {
@@ -151,7 +153,7 @@ export function queryProducts(
   part: Part,
   product: TileProduct,
 ): MatrixProduct[] {
-  const { source, width, scale, isNarrowResult, result } = product;
+  const { source, width, scale, isNarrowResult, result, continues = false } = product;
   const { block } = part;
   const tilePacking: Packing = work.isNarrow ? 'bf16' : 'f32';
   return each(work, part).map(({ head, at, own }) => {
@@ -175,6 +177,7 @@ export function queryProducts(
         rowStride: result.rowStride,
       },
       scale,
+      ...(continues ? { continues } : {}),
     };
   });
 }

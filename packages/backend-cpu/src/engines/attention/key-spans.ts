@@ -11,6 +11,8 @@ export interface KeySpan {
   readonly block: RowBlock;
   readonly start: number;
   readonly keys: number;
+  /** Whether any query of the block sees any of them. */
+  readonly isSeen: boolean;
   /**
    * Which of these keys the queries see. `all`: each sees all of them. `oneMoreEach`: each sees the keys that the query
    * before it sees, and one more, as in causal attention. `ranges`: what their limits say.
@@ -34,20 +36,35 @@ export function keyLimits(
   return { first, end };
 }
 
-/** For each block of queries, the keys from the first one to the last one that any of them sees. */
-export function keySpans(work: BlockSizes, limits: KeyLimits): readonly KeySpan[] {
+/** Consecutive keys. */
+export interface KeyStretch {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * For each block of queries, the keys from the first one to the last one that any of them sees, among those of a stretch.
+ * Default: among all.
+ */
+export function keySpans(
+  work: BlockSizes,
+  limits: KeyLimits,
+  stretch: KeyStretch = { start: 0, end: work.keys },
+): readonly KeySpan[] {
   const { first, end } = limits;
   return rowBlocks(work).map((block) => {
-    let [from, to] = [work.keys, 0];
+    let [from, to] = [stretch.end, stretch.start];
     for (let query = block.start; query < block.start + block.rows; query++) {
       const last = end[query] ?? 0;
       if (last === 0) continue;
-      from = Math.min(from, first[query] ?? 0);
-      to = Math.max(to, last);
+      from = Math.min(from, Math.max(stretch.start, first[query] ?? 0));
+      to = Math.max(to, Math.min(stretch.end, last));
     }
-    const keys = plannedKeys(Math.max(0, to - from), work);
-    const start = Math.min(from, work.keys - keys);
-    return { block, start, keys, sees: seenBy(block, { start, keys }, limits) };
+    const isSeen = from < to;
+    const most = stretch.end - stretch.start;
+    const keys = plannedKeys(isSeen ? to - from : 0, { ...work, keys: most });
+    const start = Math.min(isSeen ? from : stretch.end, stretch.end - keys);
+    return { block, start, keys, isSeen, sees: seenBy(block, { start, keys }, limits) };
   });
 }
 

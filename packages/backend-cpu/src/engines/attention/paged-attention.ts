@@ -24,7 +24,7 @@ import { placed } from './plan-attention.ts';
 import { headRanges, rowBlocks } from './row-blocks.ts';
 
 /** The keys of a span, which comparisons with the bounds of each query cut. */
-type SpanOfBlocks = Omit<KeySpan, 'sees'>;
+type SpanOfBlocks = Pick<KeySpan, 'block' | 'start' | 'keys'>;
 
 /** The operands of the loop over scores. */
 const operands = { scores: 0, firstKeys: 1, endKeys: 2, keyNumbers: 3 } as const;

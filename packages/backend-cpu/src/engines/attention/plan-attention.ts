@@ -176,7 +176,15 @@ class Planner {
         this.#rows(part, routine, tiles.slice(0, 2), [logSumExp, delta], tiles.slice(2));
         sums.v?.add(part, { source: dy, tile: weights, scale: 1 });
         if (dq !== null) {
-          const product = { source: k, width, scale, isNarrowResult: dq.isNarrow, result: dq };
+          const isComplete = work.block?.isComplete ?? true;
+          const product = {
+            source: k,
+            width,
+            scale: isComplete ? scale : 1,
+            isNarrowResult: dq.isNarrow,
+            result: dq,
+            continues: work.block?.continues ?? false,
+          };
           const places = [slopes, at.k, this.#value(dq.value)];
           this.#multiply(queryProducts(work, part, product), places);
         }

@@ -14,9 +14,11 @@ import { LONG_MS } from '../products/compiled-product.ts';
 import type { ProductResources } from '../products/run-parts.ts';
 import { elementsBefore } from './attention-products.ts';
 import { CompiledAttention } from './compiled-attention.ts';
-import { type KeyLimits, keyLimits, type KeySpan, keySpans } from './key-spans.ts';
+import { type KeyLimits, keyLimits, type KeySpan } from './key-spans.ts';
+import { isOfStretch, MOST_KEYS, type PartSpan, partSpans } from './part-spans.ts';
 import { planAttention, planNarrowing } from './plan-attention.ts';
 import { rowBlocks } from './row-blocks.ts';
+import { type Outside, StretchResults } from './stretch-results.ts';
 
 /** The values of the plan of a block, each of which has one of the roles that a value has in attention. */
 const values = {
@@ -41,7 +43,7 @@ const values = {
 const KEY_BYTES = 512 * 1024;
 
 /** What blocks with one plan have in common. */
-interface BlockSize extends Pick<KeySpan, 'keys' | 'sees'> {
+interface BlockSize extends Pick<PartSpan, 'keys' | 'sees' | 'isFirst' | 'isLast'> {
   readonly rows: number;
   /** The groups of heads that are computed together. */
   readonly groups: number;
@@ -56,16 +58,11 @@ interface Sums {
   readonly aside: (Outside & { readonly narrowing: CompiledAttention }) | null;
 }
 
-/** Memory outside of the arena, and its distance from the arena's start. */
-interface Outside {
-  readonly memory: Float32Array;
-  readonly address: number;
-}
-
 /**
  * Computes attention whose queries see ranges of keys. Each run reads the ranges anew, and computes each block of queries
  * with the keys that some query of the block sees, as an attention by itself. Blocks with equal numbers of keys have one
- * plan, which is moved to their places.
+ * plan, which is moved to their places. Many keys are divided into stretches. All blocks are computed with a stretch before the
+ * next one, so that its keys, and the scores of a block, stay in the cache. The sums of gradients go on in the same order.
  */
 export class RangedAttention implements CompiledPartition {
   readonly #memory: WebAssembly.Memory;
@@ -80,6 +77,8 @@ export class RangedAttention implements CompiledPartition {
   /** What is added to the scores of queries that each see one key more: as many zeros as there are keys, and one more. */
   readonly #stairs: Outside;
   readonly #blocks = new Map<string, CompiledAttention>();
+  /** Where results of blocks for a stretch of keys are joined. Null: there are no stretches, or gradients, which just go on. */
+  readonly #stretches: StretchResults | null;
 
   constructor(
     memory: WebAssembly.Memory,
@@ -99,6 +98,11 @@ export class RangedAttention implements CompiledPartition {
     this.#keyNumbers = this.#outside(work.keys + 64);
     this.#keyNumbers.memory.forEach((_, key, all) => (all[key] = key));
     this.#sums = work.kind === 'backward' ? this.#sumsOf(work) : [];
+    const rows = this.#bounds.memory.length / 2;
+    this.#stretches =
+      work.kind === 'backward' || work.keys <= MOST_KEYS
+        ? null
+        : new StretchResults(memory, work, rows, (length) => this.#outside(length));
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
@@ -120,6 +124,7 @@ export class RangedAttention implements CompiledPartition {
           this.#setBounds(span, limits);
           const places = this.#placesOf(item, group, span, addressOf);
           await this.#blockOf(span, together).run(places, false);
+          if (isOfStretch(span)) this.#stretches?.join(span, { item, group, together }, addressOf);
           if (!overlap || performance.now() - start < LONG_MS) continue;
           await nextTurn();
           start = performance.now();
@@ -177,8 +182,8 @@ export class RangedAttention implements CompiledPartition {
   }
 
   /** The spans of keys. The addend of products is either the mask or the stairs, so queries with a mask have ranges. */
-  #spansOf(limits: KeyLimits): readonly KeySpan[] {
-    const spans = keySpans(this.#work, limits);
+  #spansOf(limits: KeyLimits): readonly PartSpan[] {
+    const spans = partSpans(this.#work, limits);
     if (this.#work.mask === null) return spans;
     return spans.map((span) => (span.sees === 'oneMoreEach' ? { ...span, sees: 'ranges' } : span));
   }
@@ -187,7 +192,7 @@ export class RangedAttention implements CompiledPartition {
    * How many groups of heads a block is computed for. Their keys, values and gradients of these stay in a core's cache from
    * block to block.
    */
-  #groupsTogether(spans: readonly KeySpan[]): number {
+  #groupsTogether(spans: readonly Pick<KeySpan, 'keys'>[]): number {
     const { kind, groups, width, valueWidth } = this.#work;
     const keys = Math.max(...spans.map((span) => span.keys));
     const bytes = (kind === 'backward' ? 2 : 1) * 4 * keys * (width + valueWidth);
@@ -206,11 +211,12 @@ export class RangedAttention implements CompiledPartition {
   }
 
   /** The plan of blocks with these numbers of queries, keys and groups of heads. */
-  #blockOf({ block, keys, sees }: KeySpan, groups: number): CompiledAttention {
-    const key = `${block.rows} ${keys} ${sees} ${groups}`;
+  #blockOf({ block, ...span }: PartSpan, groups: number): CompiledAttention {
+    const { keys, sees, isFirst, isLast } = span;
+    const key = `${block.rows} ${keys} ${sees} ${groups} ${isFirst} ${isLast}`;
     const known = this.#blocks.get(key);
     if (known !== undefined) return known;
-    const work = this.#blockWork({ rows: block.rows, keys, sees, groups });
+    const work = this.#blockWork({ ...span, rows: block.rows, groups });
     const plan = planAttention(this.#memory, work, this.#resources, this.#loops);
     const made = new CompiledAttention(this.#memory, plan, this.#resources);
     this.#blocks.set(key, made);
@@ -218,13 +224,16 @@ export class RangedAttention implements CompiledPartition {
   }
 
   /** A block of one item as an attention by itself, whose values have the numbers in `values` and begin with the block. */
-  #blockWork({ rows, keys, sees, groups }: BlockSize): AttentionWork {
+  #blockWork({ rows, groups, ...span }: BlockSize): AttentionWork {
+    const { keys, sees, isFirst, isLast } = span;
     const work = this.#work;
+    const joins = work.kind === 'forward' && isOfStretch(span);
+    const heads = (groups * work.heads) / work.groups;
     const common = {
       ...work,
       batch: 1,
       keyBatch: 1,
-      heads: (groups * work.heads) / work.groups,
+      heads,
       groups,
       queries: rows,
       keys,
@@ -237,7 +246,9 @@ export class RangedAttention implements CompiledPartition {
           : work.mask && { ...work.mask, value: values.mask },
       keyRanges: null,
       block: {
-        rowsOfHead: work.queries,
+        rowsOfHead: joins ? rows : work.queries,
+        continues: !isFirst,
+        isComplete: isLast,
         hasBounds: sees === 'ranges',
         firstKeys: values.firstKeys,
         endKeys: values.endKeys,
@@ -246,11 +257,16 @@ export class RangedAttention implements CompiledPartition {
     };
     if (work.kind === 'forward') {
       const made = work.values;
+      const y = made && atStart(made.y, values.y);
       return {
         ...common,
         kind: 'forward',
-        values: made && { v: atStart(made.v, values.v), y: atStart(made.y, values.y) },
-        logSumExp: work.logSumExp === null ? null : values.logSumExp,
+        values: made &&
+          y && {
+            v: atStart(made.v, values.v),
+            y: joins ? { ...y, ...wholeHeads(heads, rows, work.valueWidth) } : y,
+          },
+        logSumExp: work.logSumExp === null && !joins ? null : values.logSumExp,
       };
     }
     const sums = (role: 'dk' | 'dv'): AttentionResult | null => {
@@ -274,12 +290,8 @@ export class RangedAttention implements CompiledPartition {
   }
 
   /** Where the values of a block begin, for heads from a group on. */
-  #placesOf(
-    item: number,
-    group: number,
-    { block, start, sees }: KeySpan,
-    addressOf: AddressOf,
-  ): AddressOf {
+  #placesOf(item: number, group: number, span: PartSpan, addressOf: AddressOf): AddressOf {
+    const { block, start, sees } = span;
     const work = this.#work;
     const keyItem = work.keyBatch === 1 ? 0 : item;
     const head = item * work.heads + (group * work.heads) / work.groups;
@@ -319,6 +331,10 @@ export class RangedAttention implements CompiledPartition {
       places[values.dy] = ofQueries(work.dy);
       places[values.delta] = ofRows(work.delta);
       if (work.dq !== null) places[values.dq] = result(work.dq, head, work.heads, block.start);
+    }
+    if (isOfStretch(span) && this.#stretches !== null) {
+      places[values.logSumExp] = this.#stretches.logSums.address;
+      places[values.y] = this.#stretches.y.address;
     }
     for (const { role, result: sum, width, aside } of this.#sums) {
       places[values[role]] =

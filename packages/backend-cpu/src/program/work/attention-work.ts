@@ -41,6 +41,12 @@ export interface KeyRangesInMemory {
 interface BlockOfAttention {
   /** The number of queries of each head of the larger attention, in values that have a number for each query. */
   readonly rowsOfHead: number;
+  /**
+   * Whether the gradients of the queries go on from what is in their places, and whether these are complete with the keys of
+   * this block. Complete sums are scaled.
+   */
+  readonly continues: boolean;
+  readonly isComplete: boolean;
   /** Whether queries see other keys of the block than others. If not, nothing below is read. */
   readonly hasBounds: boolean;
   /** Values in f32, with the first key of the block that each query sees, and one more than the last. */
