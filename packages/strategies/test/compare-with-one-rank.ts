@@ -4,12 +4,29 @@ import { assertAllclose, interpreter } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
-import { type AttentionTask, trainAlone, trainInParts } from './attention-training.ts';
+import {
+  type AttentionTask,
+  trainAlone,
+  type Trained,
+  trainInParts,
+} from './attention-training.ts';
 
-/** Trains on this many ranks, and compares losses and trained weights with those of one rank. */
-export async function compareWithOneRank(size: number, task: AttentionTask): Promise<void> {
+/** Trains on one rank without a strategy, whatever the method is. */
+export async function trainOnOneRank(task: AttentionTask): Promise<Trained> {
   setRank({ device: task.device === 'cpu' ? await cpu() : interpreter() });
-  const expected = await trainAlone(task);
+  return trainAlone(task);
+}
+
+/**
+ * Trains on this many ranks, and compares losses and trained weights with those of one rank, which are trained now if
+ * they are not given.
+ */
+export async function compareWithOneRank(
+  size: number,
+  task: AttentionTask,
+  alone?: Trained,
+): Promise<void> {
+  const expected = alone ?? (await trainOnOneRank(task));
   const dp = size / task.cp;
   const axes = [
     { name: 'dp', size: dp },
