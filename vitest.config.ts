@@ -42,8 +42,9 @@ function tests(
   return { extends: true, test: { name, include: [...include], exclude, isolate } };
 }
 
-/** Of these, many take minutes. */
-const LONG = /\/strategies\/|\/docs\/test\/(pages-on-|trainings)/;
+/** Of these, many take minutes: the files that took longest when all were measured. */
+const LONG =
+  /\/strategies\/|\/(packages|site|products|trainings|lora-ranks|example-gpt|pages-on-phones|example-files)\.full\./;
 
 /** Files that take minutes begin first, so that no worker is left with one when the others have ended. */
 class LongestFirst extends BaseSequencer {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { differencesOf, errorsOf, isTold, threadOutcomes } from './random-programs.ts';
+import { differencesOf, errorsOf, isTold, outcomesInThread } from './random-programs.ts';
 
 const timeoutMs = 300_000;
 
@@ -7,7 +7,7 @@ test(
   'programs of 2 ranks whose ranks read different values have the values of those that read all',
   async () => {
     const [ranks, count] = [2, 25];
-    const outcomes = await threadOutcomes(ranks, { from: 1, count, device: 'interpreter' });
+    const outcomes = await outcomesInThread(ranks, { from: 1, count });
     expect(differencesOf(outcomes)).toEqual([]);
     const read = outcomes.reduce((sum, each) => sum + each.read, 0);
     const refused = outcomes.reduce((sum, each) => sum + each.refused, 0);

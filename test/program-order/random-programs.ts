@@ -1,10 +1,19 @@
 import { createThreadsWorld } from '@shardwise/collectives';
+import { onRanks } from '@shardwise/testing/node';
 import { runRanks } from '../support/run-ranks.ts';
 import { mutated, randomProgram } from './random-program.ts';
-import type { Outcome, ProgramsTask } from './run-programs.ts';
+import { type Outcome, outcomesOf, type ProgramsTask } from './run-programs.ts';
 
 const url = new URL('./run-programs.ts', import.meta.url);
 const timeoutMs = 300_000;
+
+/** Runs programs on ranks that are all in this thread, on the interpreter. */
+export async function outcomesInThread(
+  ranks: number,
+  task: Omit<ProgramsTask, 'device'>,
+): Promise<readonly Outcome[]> {
+  return (await onRanks(ranks, ({ group, device }) => outcomesOf(group, device, task))).flat();
+}
 
 /** Runs programs on ranks that are threads. */
 export async function threadOutcomes(

@@ -11,6 +11,7 @@ import { findGpu } from '../src/find-gpu.ts';
 import { webgpu } from '../src/index.ts';
 import { deviceTiles, processorTiles } from '../src/kernels/product-tile.ts';
 import { WebGpuBackend } from '../src/webgpu-backend.ts';
+import { someForRow } from '../../../test/support/some-for-row.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
 
@@ -26,20 +27,23 @@ describe.skipIf(reason !== undefined)(
     const settings = { adapter: '', memoryBytes: 2 ** 30, submissionMs: 250, timeoutMs: 60_000 };
 
     const [plain, transposed] = [false, true].map((is) => ({ transposeA: is, transposeB: is }));
+    // In the cases 128 tiles fit, so nothing beyond the end of an operand is read.
     const cases = [
       { params: plain, sizes: [133, 70, 99] },
       { params: transposed, sizes: [133, 70, 99] },
-      { params: plain, sizes: [33, 70, 27] },
       { params: transposed, sizes: [70, 19, 5] },
-      // Tiles fit, so nothing beyond the end of an operand is read.
+      { params: plain, sizes: [33, 70, 27] },
       { params: plain, sizes: [128, 64, 128] },
       { params: transposed, sizes: [128, 64, 128] },
-    ] as const;
-    const tiles = [...deviceTiles, ...processorTiles];
+    ].map((each, row) => ({ ...each, row }));
+    // Where a processor emulates the device, a kernel with barriers takes seconds to compile.
+    const withBarriers = deviceTiles.filter(({ tile }) => tile.depth > 0);
 
     test.each(cases)(
       'have the same bits with every tile: $params of $sizes',
-      async ({ params, sizes: [rows, depth, columns] }) => {
+      async ({ params, sizes: [rows = 0, depth = 0, columns = 0], row: number }) => {
+        const some = someForRow({ row: number, rows: cases.length }, withBarriers, 2);
+        const tiles = [...processorTiles, ...some] as const;
         if (params === undefined) throw new Error('two of them');
         const gpu = await openGpu();
         const session = new GpuSession(gpu, { submissionMs: 250, timeoutMs: 60_000 });

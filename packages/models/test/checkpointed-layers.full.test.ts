@@ -7,7 +7,7 @@ import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 
-const [layers, width, length, ranks] = [8, 32, 512, 2];
+const [layers, width, length, ranks] = [6, 32, 256, 2];
 const config = {
   vocabSize: 16,
   hiddenSize: width,

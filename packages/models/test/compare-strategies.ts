@@ -1,6 +1,7 @@
 import {
   allReduce,
   fromData,
+  type Mesh,
   type MeshAxis,
   noGrad,
   optim,
@@ -20,7 +21,7 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { expect, test } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { build, decoderCases } from './decoder-cases.ts';
@@ -53,7 +54,6 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
 
 interface StrategyTask {
   readonly axes: readonly MeshAxis[];
-  readonly models: readonly string[];
   readonly strategies: readonly string[];
   /** Whether rows are packed documents of several lengths, which differ from row to row. */
   readonly isPacked: boolean;
@@ -67,52 +67,28 @@ interface Trained {
   logits: number[];
 }
 
-/** What was trained on one rank and on several, by model and strategy. */
-type Outcomes = Record<
-  string,
-  {
-    alone: Trained;
-    parallel: Record<string, Trained>;
-  }
->;
-
 const ROWS = 4;
 const LENGTH = 12;
 const STEPS = 2;
 
-async function trainEach({ mesh }: RankInThread, data: StrategyTask): Promise<Outcomes> {
-  const divided = data.axes.find(({ name }) => name === 'dp' || name === 'ep');
+/** How a model is trained on one of the ranks of a world, or on one rank alone. */
+function trainingOf(
+  { axes, isPacked, optimizer }: StrategyTask,
+  mesh: Mesh | null,
+  strategy: Strategy | null,
+): Training {
+  const divided = axes.find(({ name }) => name === 'dp' || name === 'ep');
   const shares = divided?.size ?? 1;
-  const place = divided === undefined ? 0 : mesh.coordinate(divided.name);
-  const found: Outcomes = {};
-  for (const name of data.models) {
-    const golden = decoderCases.find((each) => each.name === name);
-    if (golden === undefined) throw new RangeError(`no model ${name}`);
-    const documents = data.isPacked ? packed() : undefined;
-    const { optimizer } = data;
-    const common = { hasEqualParts: shares > 1, axis: divided?.name ?? '', documents, optimizer };
-    const isPipeline = data.axes.some((axis) => axis.name === 'pp');
-    const alone = await train(await build(golden), {
-      ...common,
-      strategy: null,
-      shares: 1,
-      place: 0,
-      isPipeline: false,
-    });
-    const parallel: Record<string, Trained> = {};
-    for (const strategy of data.strategies) {
-      const own = strategies[strategy]?.() ?? null;
-      parallel[strategy] = await train(await build(golden), {
-        strategy: own,
-        shares,
-        place,
-        isPipeline,
-        ...common,
-      });
-    }
-    found[name] = { alone, parallel };
-  }
-  return found;
+  return {
+    strategy,
+    shares: mesh === null ? 1 : shares,
+    place: mesh === null || divided === undefined ? 0 : mesh.coordinate(divided.name),
+    isPipeline: mesh !== null && axes.some((axis) => axis.name === 'pp'),
+    hasEqualParts: shares > 1,
+    axis: divided?.name ?? '',
+    documents: isPacked ? packed() : undefined,
+    optimizer,
+  };
 }
 
 interface Training {
@@ -235,21 +211,27 @@ function compareIn(
   optimizer: StrategyTask['optimizer'] = 'AdamW',
 ): void {
   test.each(of)('$strategies', { timeout: LIMIT_MS }, async (world) => {
-    const data: StrategyTask = { ...world, models, isPacked, optimizer };
-    const size = data.axes.reduce((product, each) => product * each.size, 1);
-    const results = await onRanks(size, (place) => trainEach(place, data), {
-      axes: data.axes,
-      ...onCpu,
-    });
-    expect(results).toHaveLength(size);
-    const isSplit = [axes.dp, axes.ep].some((axis) => data.axes.includes(axis));
-    for (const result of results) {
-      for (const [model, { alone, parallel }] of Object.entries(result)) {
-        for (const [strategy, found] of Object.entries(parallel)) {
-          expectEqual(found.losses, alone.losses, `losses of ${model} by ${strategy}`);
+    const task: StrategyTask = { ...world, isPacked, optimizer };
+    const size = task.axes.reduce((product, each) => product * each.size, 1);
+    const isSplit = [axes.dp, axes.ep].some((axis) => task.axes.includes(axis));
+    for (const model of models) {
+      const golden = decoderCases.find(({ name }) => name === model) ?? expect.fail(model);
+      const trainAlone = async () => train(await build(golden), trainingOf(task, null, null));
+      const [alone] = await onRanks(1, trainAlone, onCpu);
+      for (const name of task.strategies) {
+        const ranks = await onRanks(
+          size,
+          async ({ mesh }) => {
+            const strategy = strategies[name]?.() ?? expect.fail(name);
+            return train(await build(golden), trainingOf(task, mesh, strategy));
+          },
+          { axes: task.axes, ...onCpu },
+        );
+        for (const found of ranks) {
+          expectEqual(found.losses, alone?.losses ?? [], `losses of ${model} by ${name}`);
           // Ranks with a part of the batch have a part of the logits.
           if (isSplit) continue;
-          expectEqual(found.logits, alone.logits, `logits of ${model} by ${strategy}`);
+          expectEqual(found.logits, alone?.logits ?? [], `logits of ${model} by ${name}`);
         }
       }
     }

@@ -1,13 +1,4 @@
-import {
-  allReduce,
-  manualSeed,
-  type Mesh,
-  type MeshAxis,
-  noGrad,
-  optim,
-  type Strategy,
-  type Tensor,
-} from '@shardwise/core';
+import { allReduce, manualSeed, noGrad, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { elementCount, type HostArray, isHeldAt, ownPlace } from '@shardwise/core/extend';
 import {
   adapterFiles,
@@ -99,6 +90,8 @@ const adapters: Readonly<Record<string, Partial<LoraOptions>>> = {
   DoRA: { useDora: true, useRslora: true },
 };
 
+type Dtype = 'f32' | 'bf16' | 'nf4';
+
 interface Outcome {
   losses: number[];
   /** The loss after mergeLora, and the one after unmergeLora. */
@@ -117,39 +110,12 @@ interface Outcome {
   trainedBytes: number;
 }
 
-type Outcomes = Readonly<Record<string, Outcome>>;
-
-interface LoraTask {
-  readonly axes: readonly MeshAxis[];
-  readonly names: readonly string[];
-  /** The dtype of the frozen weights. */
-  readonly dtype: 'f32' | 'bf16' | 'nf4';
-}
-
-/** Trains each kind of adapter by each of the cases, on the rank of a mesh. */
-async function trainEach(mesh: Mesh, { axes, names, dtype }: LoraTask): Promise<Outcomes> {
-  const shares = axes.find(({ name }) => name === 'dp')?.size ?? 1;
-  const place = shares > 1 ? mesh.coordinate('dp') : 0;
-  const outcomes: Record<string, Outcome> = {};
-  for (const name of names) {
-    for (const [adapter, options] of Object.entries(adapters)) {
-      outcomes[`${adapter} under ${name}`] = await train({
-        parallelize: cases[name]?.parallelize,
-        options,
-        shares,
-        place,
-        dtype,
-      });
-    }
-  }
-  return outcomes;
-}
-
 interface Training {
   /** Default: one rank trains the model itself. */
   readonly parallelize?: Parallelize | undefined;
   readonly options: Partial<LoraOptions>;
-  readonly dtype: 'f32' | 'bf16' | 'nf4';
+  /** The dtype of the frozen weights. */
+  readonly dtype: Dtype;
   readonly shares: number;
   readonly place: number;
 }
@@ -245,110 +211,58 @@ function differ(before: readonly number[], after: readonly number[]): boolean {
   return before.some((value, index) => Math.abs(value - (after[index] ?? NaN)) > 0.02);
 }
 
-const alone = new Map<string, Outcome>();
-const found = new Map<string, readonly (Outcome | undefined)[]>();
-const dtypes = ['f32', 'bf16'] as const;
-const timeoutMs = 900_000;
-
-const casesOfTwo = Object.entries(cases).filter(([, { axes }]) => axes.length === 1);
 /** Cases of bases in fewer bits. DoRA and the other strategies compute with them in the same way. */
 const inFewerBits = ['DDP', 'FSDP', 'tensor parallelism', 'a pipeline'];
-/** Cases of a base in blocks of 4 bits, by the axes of their meshes. */
-const inBlocks = {
-  dp: ['DDP', 'ZeRO-3', 'FSDP'],
-  tp: ['tensor parallelism'],
-  pp: ['a pipeline'],
-  'dp × tp': ['tensor parallelism beside FSDP'],
+const casesOf: Readonly<Record<Dtype, readonly string[]>> = {
+  f32: Object.keys(cases),
+  bf16: inFewerBits,
+  nf4: [...inFewerBits, 'ZeRO-3', 'tensor parallelism beside FSDP'],
 };
-const casesOfFour = Object.entries(cases).filter(([, { axes }]) => axes.length === 2);
 
-beforeAll(async () => {
-  for (const dtype of dtypes) {
-    for (const [adapter, options] of Object.entries(adapters)) {
-      await trainAlone(`${adapter} ${dtype}`, { options, dtype, shares: 1, place: 0 });
-    }
-    for (const axis of ['dp', 'tp', 'pp']) {
-      const names = casesOfTwo.flatMap(([name, { axes }]) =>
-        axes.includes(axis) && (dtype === 'f32' || inFewerBits.includes(name)) ? name : [],
-      );
-      await trainOnRanks({ axes: [{ name: axis, size: 2 }], names, dtype });
-    }
-  }
-  for (const [adapter, options] of Object.entries(adapters)) {
-    await trainAlone(`${adapter} nf4`, { options, dtype: 'nf4', shares: 1, place: 0 });
-  }
-  for (const [axis, names] of Object.entries(inBlocks)) {
-    const axes = axis.split(' × ').map((name) => ({ name, size: 2 }));
-    await trainOnRanks({ axes, names, dtype: 'nf4' });
-  }
-  for (const [name, { axes }] of casesOfFour) {
-    const mesh = axes.map((axis) => ({ name: axis, size: 2 }));
-    await trainOnRanks({ axes: mesh, names: [name], dtype: 'f32' });
-  }
-}, timeoutMs);
+describe.each(['f32', 'bf16', 'nf4'] as const)('adapters of a frozen base in %s', (dtype) => {
+  const digits = dtype === 'bf16' ? 1 : 4;
 
-async function trainAlone(name: string, training: Training): Promise<void> {
-  const [outcome] = await onRanks(1, () => train(training), onCpu);
-  if (outcome !== undefined) alone.set(name, outcome);
-}
+  describe.each(Object.entries(adapters))('%s', (_, options) => {
+    let alone: Outcome | undefined;
+    beforeAll(async () => {
+      [alone] = await onRanks(1, () => train({ options, dtype, shares: 1, place: 0 }), onCpu);
+    });
 
-async function trainOnRanks(data: LoraTask): Promise<void> {
-  const size = data.axes.reduce((product, axis: MeshAxis) => product * axis.size, 1);
-  const ranks = await onRanks(size, ({ mesh }) => trainEach(mesh, data), {
-    axes: data.axes,
-    ...onCpu,
-  });
-  for (const key of Object.keys(ranks[0] ?? {})) {
-    found.set(
-      `${key} ${data.dtype}`,
-      ranks.map((rank) => rank[key]),
-    );
-  }
-}
-
-function outcomesOf(name: string, adapter: string, dtype: string): readonly Outcome[] {
-  const ranks = found.get(`${adapter} under ${name} ${dtype}`) ?? [];
-  expect(ranks).not.toHaveLength(0);
-  return ranks.map((each) => each ?? expect.fail(name));
-}
-
-describe.each([...dtypes, 'nf4'] as const)('adapters of a frozen base in %s', (dtype) => {
-  const all = dtype === 'f32' ? [...casesOfTwo, ...casesOfFour].map(([name]) => name) : inFewerBits;
-  const names = dtype === 'nf4' ? Object.values(inBlocks).flat() : all;
-
-  describe.each(Object.keys(adapters))('%s', (adapter) => {
-    it.each(names)('trains under %s as on one rank', (name) => {
-      const expected = alone.get(`${adapter} ${dtype}`) ?? expect.fail();
-      const digits = dtype === 'bf16' ? 1 : 4;
-      for (const rank of outcomesOf(name, adapter, dtype)) {
-        for (const [step, loss] of expected.losses.entries()) {
-          expect(rank.losses[step], `step ${step}`).toBeCloseTo(loss, digits);
-        }
-        expect(rank.mergedLoss).toBeCloseTo(expected.mergedLoss, digits);
-        expect(rank.unmergedLoss).toBeCloseTo(expected.unmergedLoss, digits);
-        expect(rank.loadedLoss).toBeCloseTo(rank.unmergedLoss, 6);
-        expect(rank.forgottenLoss).toBeCloseTo(expected.forgottenLoss, digits);
-        expect(Math.abs(rank.forgottenLoss - rank.loadedLoss)).toBeGreaterThan(0.02);
-        expect(rank.changed).toEqual([]);
-        expect(Object.keys(rank.trained)).toEqual(Object.keys(expected.trained));
-        for (const [parameter, values] of Object.entries(expected.trained)) {
-          for (const [index, value] of values.entries()) {
-            expect(rank.trained[parameter]?.[index], parameter).toBeCloseTo(value, digits);
+    it.each(casesOf[dtype])(
+      'trains under %s as on one rank, with gradients and states of the adapters only',
+      async (name) => {
+        const expected = alone ?? expect.fail(name);
+        const { axes, parallelize } = cases[name] ?? expect.fail(name);
+        const ranks = await onRanks(
+          2 ** axes.length,
+          ({ mesh }) => {
+            const [shares, place] = axes.includes('dp') ? [2, mesh.coordinate('dp')] : [1, 0];
+            return train({ parallelize, options, dtype, shares, place });
+          },
+          { axes: axes.map((axis) => ({ name: axis, size: 2 })), ...onCpu },
+        );
+        for (const rank of ranks) {
+          for (const [step, loss] of expected.losses.entries()) {
+            expect(rank.losses[step], `step ${step}`).toBeCloseTo(loss, digits);
           }
+          expect(rank.mergedLoss).toBeCloseTo(expected.mergedLoss, digits);
+          expect(rank.unmergedLoss).toBeCloseTo(expected.unmergedLoss, digits);
+          expect(rank.loadedLoss).toBeCloseTo(rank.unmergedLoss, 6);
+          expect(rank.forgottenLoss).toBeCloseTo(expected.forgottenLoss, digits);
+          expect(Math.abs(rank.forgottenLoss - rank.loadedLoss)).toBeGreaterThan(0.02);
+          expect(rank.changed).toEqual([]);
+          expect(Object.keys(rank.trained)).toEqual(Object.keys(expected.trained));
+          for (const [parameter, values] of Object.entries(expected.trained)) {
+            for (const [index, value] of values.entries()) {
+              expect(rank.trained[parameter]?.[index], parameter).toBeCloseTo(value, digits);
+            }
+          }
+          const { gradientBytes, optimizerBytes, trainedBytes } = rank;
+          expect(optimizerBytes).toBe(trainedBytes);
+          expect(gradientBytes).toBeGreaterThanOrEqual(trainedBytes);
+          expect(gradientBytes).toBeLessThanOrEqual(trainedBytes * 2);
         }
-      }
-    });
-
-    it.each(names)('keeps gradients and states under %s of the adapters only', (name) => {
-      for (const { gradientBytes, optimizerBytes, trainedBytes } of outcomesOf(
-        name,
-        adapter,
-        dtype,
-      )) {
-        expect(optimizerBytes).toBe(trainedBytes);
-        expect(gradientBytes).toBeGreaterThanOrEqual(trainedBytes);
-        expect(gradientBytes).toBeLessThanOrEqual(trainedBytes * 2);
-      }
-    });
+      },
+    );
   });
 });

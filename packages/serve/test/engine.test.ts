@@ -156,7 +156,7 @@ test('A bounded number of programs is compiled, and none for what has been befor
       Array.from({ length: 12 }, (_, index) =>
         answer(engine, {
           prompt: randomTokens(wave * 20 + index, 2 + ((wave * 37 + index * 29) % 150)),
-          maxNewTokens: 5 + ((wave + index * 7) % 40),
+          maxNewTokens: 5 + ((wave + index * 7) % 20),
           ignoreEos: true,
         }),
       ),

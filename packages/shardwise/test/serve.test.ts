@@ -108,7 +108,7 @@ describe('the process of shardwise serve', () => {
     expect(command.stdout).toBe(
       `Serving language (GPT2LMHeadModel) at ${url}/v1: a context of 2048 tokens, 64 blocks of 16 tokens (260 KiB)\n`,
     );
-    const long = { ...greedy, max_tokens: 400, stream: true };
+    const long = { ...greedy, max_tokens: 150, stream: true };
     const response = await post(`${url}/v1/completions`, long);
     command.kill('SIGTERM');
     await command.says(/^Ending: texts of 1 sequences are still made, for at most 30s\.$/m);

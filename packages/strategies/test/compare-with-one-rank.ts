@@ -3,7 +3,12 @@ import { assertAllclose, interpreter, type Tolerance } from '@shardwise/testing'
 import { onRanks, type OnRanksOptions } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
-import { type AttentionTask, trainAlone, trainInParts } from './attention-training.ts';
+import {
+  type AttentionTask,
+  trainAlone,
+  type Trained,
+  trainInParts,
+} from './attention-training.ts';
 
 /** A training, and the devices on which it is compared. */
 export interface ComparedTask extends AttentionTask {
@@ -22,9 +27,21 @@ const devices: Readonly<Record<ComparedTask['device'], Devices>> = {
   interpreter: { createDevice: () => interpreter(), tolerance: near },
 };
 
-/** Trains on this many ranks, and compares losses and trained weights with those of one rank. */
-export function compareWithOneRank(size: number, task: ComparedTask): Promise<void> {
-  return compareOn(devices[task.device], size, task);
+/** Trains on one rank without a strategy, whatever the method is. */
+export function trainOnOneRank(task: ComparedTask): Promise<Trained> {
+  return aloneOn(devices[task.device], task);
+}
+
+/**
+ * Trains on this many ranks, and compares losses and trained weights with those of one rank, which are trained now if
+ * they are not given.
+ */
+export function compareWithOneRank(
+  size: number,
+  task: ComparedTask,
+  alone?: Trained,
+): Promise<void> {
+  return compareOn(devices[task.device], size, task, alone);
 }
 
 /** Does the same on other devices. */
@@ -32,8 +49,9 @@ export async function compareOn(
   { tolerance, ...options }: Devices,
   size: number,
   task: AttentionTask,
+  alone?: Trained,
 ): Promise<void> {
-  const [expected = expect.fail('no rank')] = await onRanks(1, () => trainAlone(task), options);
+  const expected = alone ?? (await aloneOn({ tolerance, ...options }, task));
   const dp = size / task.cp;
   const axes = [
     { name: 'dp', size: dp },
@@ -50,4 +68,12 @@ export async function compareOn(
       ranks.reduce((sum, { losses }) => sum + (losses[step] ?? Number.NaN), 0) / ranks.length,
   );
   assertAllclose(losses, expected.losses, tolerance);
+}
+
+async function aloneOn(
+  { tolerance: _, ...options }: Devices,
+  task: AttentionTask,
+): Promise<Trained> {
+  const [alone = expect.fail('no rank')] = await onRanks(1, () => trainAlone(task), options);
+  return alone;
 }

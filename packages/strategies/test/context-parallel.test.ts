@@ -1,5 +1,6 @@
-import { describe, it } from 'vitest';
-import { type ComparedTask, compareWithOneRank } from './compare-with-one-rank.ts';
+import { beforeAll, describe, it } from 'vitest';
+import { type ComparedTask, compareWithOneRank, trainOnOneRank } from './compare-with-one-rank.ts';
+import type { Trained } from './attention-training.ts';
 
 const plain: ComparedTask = {
   method: 'ring',
@@ -37,11 +38,15 @@ const cases: Readonly<Record<string, Partial<ComparedTask>>> = {
   'with FSDP': { shared: 'fsdp' },
 };
 
-describe.each(['ring', 'allGather', 'ulysses'] as const)(
-  'context parallelism by the method %s trains as one rank does',
-  (method) => {
-    it.each(Object.keys(cases))('%s', async (name) => {
-      await compareWithOneRank(2, { ...plain, ...cases[name], method });
-    });
-  },
-);
+describe.each(Object.entries(cases))('context parallelism %s', (_, own) => {
+  const task = { ...plain, ...own };
+  let alone: Trained | undefined;
+  beforeAll(async () => {
+    alone = await trainOnOneRank(task);
+  });
+
+  it.each(['ring', 'allGather', 'ulysses'] as const)(
+    'trains as one rank does, by the method %s',
+    (method) => compareWithOneRank(2, { ...task, method }, alone),
+  );
+});

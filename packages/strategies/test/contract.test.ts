@@ -1,7 +1,7 @@
 import { strategySuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
-import { onThreads } from './contract-ranks.ts';
+import { inThisThread } from './contract-ranks.ts';
 import { casesOfTwo } from './ranks/contract-cases.ts';
 
 const name = 'each kind of strategy';
-testSuite(strategySuite({ name, cases: casesOfTwo.quick, sizes: [2], run: onThreads }));
+testSuite(strategySuite({ name, cases: casesOfTwo.quick, sizes: [2], run: inThisThread }));

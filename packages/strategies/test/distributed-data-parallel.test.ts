@@ -218,13 +218,15 @@ async function hashOf(model: Net): Promise<string> {
 /** The relative tolerance of each tensor, because sums in another order are rounded differently. */
 const TOLERANCE = 1e-5;
 
-describe.each([1, 2, 3, 4])('DistributedDataParallel on %i ranks', (size) => {
-  describe.each(trainingNames)('%s', (name) => {
-    let alone: Trained | undefined;
-    let ranks: readonly Trained[] = [];
+describe.each(trainingNames)('DistributedDataParallel of %s', (name) => {
+  let alone: Trained | undefined;
+  beforeAll(async () => {
+    [alone] = await onRanks(1, () => trainAlone(name));
+  });
 
+  describe.each([1, 2, 3, 4])('on %i ranks', (size) => {
+    let ranks: readonly Trained[] = [];
     beforeAll(async () => {
-      [alone] = await onRanks(1, () => trainAlone(name));
       ranks = await onRanks(size, ({ rank }) => train(name, rank, size));
     });
 

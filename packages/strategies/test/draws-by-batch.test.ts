@@ -1,4 +1,3 @@
-import { createMesh } from '@shardwise/collectives';
 import {
   manualSeed,
   type MeshAxis,
@@ -9,7 +8,6 @@ import {
   randnLike,
   randomState,
   setRandomState,
-  setRank,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
@@ -26,34 +24,8 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-
-type Numbers = number[];
-
-/** What this rank draws in the forward pass of a model. All ranks have the seed 1. */
-interface Drawn {
-  /** Of a dropout, of one in a sequence-parallel layer if there are some, and of a randn. */
-  whole: Numbers;
-  parts: Numbers;
-  noise: Numbers;
-  /** The first number that the default generator gives after the pass. */
-  after: number;
-}
-
-interface Found {
-  alone: Drawn;
-  byStrategy: Record<string, Drawn>;
-  /** The same pass from the same seed, called in another way. */
-  again: Record<string, Numbers>;
-  /** The results of passes with a checkpoint, and the gradients of their inputs. */
-  recomputed: {
-    output: Numbers;
-    gradient: Numbers;
-  }[];
-  /** The loss of a pipeline, which drops elements of its output. */
-  loss: number;
-}
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
 
 class Drops extends nn.Module {
   readonly weight = new nn.Parameter(new Float32Array(64).fill(1), [64]);
@@ -91,113 +63,37 @@ async function listOf(tensor: Tensor): Promise<number[]> {
   return Array.from(await tensor.data(), Number);
 }
 
-async function drawsOf(model: {
-  forward(x: Tensor): ReturnType<Drops['forward']>;
-}): Promise<Drawn> {
+/** What a rank draws in the forward pass of a model. All ranks have the seed 1. */
+async function drawsOf(model: { forward(x: Tensor): ReturnType<Drops['forward']> }) {
   manualSeed(1);
   const [whole, parts, noise] = model.forward(ones([64]));
   return {
     whole: await listOf(whole),
+    /** Of a dropout in a sequence-parallel layer, if there are some. */
     parts: await listOf(parts),
     noise: await listOf(noise),
+    /** The first number that the default generator gives after the pass. */
     after: await rand([1]).item(),
   };
 }
+type Drawn = Awaited<ReturnType<typeof drawsOf>>;
 
-async function otherCalls(): Promise<Record<string, number[]>> {
-  const parallel = await parallelize(new Drops(), ddp());
-  const { module } = parallel;
-  const wholeOf = async (pass: () => ReturnType<Drops['forward']>): Promise<number[]> => {
-    manualSeed(1);
-    return listOf(pass()[0]);
-  };
-  const x = ones([64]);
-  const state = await (async () => {
-    manualSeed(1);
-    parallel.forward(x);
-    return randomState();
-  })();
-  const second = parallel.forward(x)[0];
-  const saved = await listOf(second);
-  setRandomState(JSON.parse(JSON.stringify(state)));
-  const resumed = await listOf(parallel.forward(x)[0]);
-  const calls = {
-    module: await wholeOf(() => module.forward(x)),
-    noSync: await wholeOf(() => parallel.noSync(() => parallel.forward(x))),
-    noGrad: await wholeOf(() => noGrad(() => parallel.forward(x))),
-    outside: await wholeOf(() => [nn.functional.dropout(x), x, x]),
-    saved,
-    resumed,
-  };
-  module.eval();
-  const evaluated = await wholeOf(() => parallel.forward(x));
-  module.train();
-  parallel.detach();
-  return { ...calls, evaluated, detached: await wholeOf(() => module.forward(x)) };
-}
+const line: readonly MeshAxis[] = [{ name: 'dp', size: 4 }];
+const gridOf = (dp: number): readonly MeshAxis[] => [
+  { name: 'dp', size: dp },
+  { name: 'tp', size: 4 / dp },
+];
 
-async function recomputed(strategy: Strategy): Promise<{ output: number[]; gradient: number[] }> {
-  const parallel = await parallelize(new Checkpointed(), strategy);
-  manualSeed(1);
-  const x = ones([64]).requiresGrad_();
-  const output = parallel.forward(x);
-  output.sum().backward();
-  if (x.grad === null) throw new TypeError('backward has left no gradient');
-  return { output: await listOf(output), gradient: await listOf(x.grad) };
-}
-
-async function lossInStages(): Promise<number> {
-  const stages = pipeline({
-    axis: 'tp',
-    microbatches: 2,
-    cut: ['second'],
-    loss: (output: Tensor) => nn.functional.dropout(output, 0.5).square().sum(),
-  });
-  const parallel = await parallelize(new TwoLayers(), compose(stages, ddp()));
-  manualSeed(1);
-  const loss = parallel.forward(ones([2, 4]));
-  loss.backward();
-  return loss.item();
-}
-
-/** Returns what a rank draws, with four ranks on one axis, and as 2 x 2. */
-async function observe({ group, device }: RankInThread): Promise<Found> {
-  const arrange = async (axes: readonly MeshAxis[]): Promise<void> => {
-    setRank({ device, mesh: await createMesh(group, axes) });
-  };
-  const byStrategy: Record<string, Drawn> = {};
-  const draw = async (name: string, strategy: Strategy, sharesDraws?: boolean): Promise<void> => {
+function drawsWith(
+  strategy: Strategy,
+  axes: readonly MeshAxis[],
+  sharing: { readonly sharesDraws?: boolean } = {},
+): Promise<readonly Drawn[]> {
+  const draw = async (): Promise<Drawn> => {
     const model = new Drops();
-    const plan = planFor(model, strategy);
-    const parallel = await applyPlan(
-      sharesDraws === undefined ? plan : { ...plan, sharesDraws },
-      model,
-    );
-    byStrategy[name] = await drawsOf(parallel);
+    return drawsOf(await applyPlan({ ...planFor(model, strategy), ...sharing }, model));
   };
-  await arrange([{ name: 'dp', size: 4 }]);
-  const alone = await drawsOf(new Drops());
-  await draw('ddp', ddp());
-  await draw('zero', zero({ stage: 2 }));
-  await draw('fsdp', fsdp());
-  await draw('shared', ddp(), true);
-  await draw('tensorParallel', tensorParallel({}, { axis: 'dp' }));
-  const again = await otherCalls();
-  await arrange([
-    { name: 'dp', size: 2 },
-    { name: 'tp', size: 2 },
-  ]);
-  const parts = { parts: sequenceParallel({ dim: 0 }) };
-  await draw('tensor and data parallel', compose(tensorParallel(parts), ddp()));
-  await draw('hybrid sharding', fsdp({ axis: 'tp', replicas: 'dp' }));
-  const checkpoints = [await recomputed(ddp()), await recomputed(fsdp())];
-  const loss = await lossInStages();
-  await arrange([
-    { name: 'dp', size: 1 },
-    { name: 'tp', size: 4 },
-  ]);
-  await draw('an axis of one rank', ddp());
-  return { alone, byStrategy, again, recomputed: checkpoints, loss };
+  return onRanks(4, draw, { axes });
 }
 
 /** Returns how many of the lists differ from each other. */
@@ -206,26 +102,22 @@ function kinds(lists: readonly unknown[]): number {
 }
 
 describe('four ranks with the same seed', () => {
-  let ranks: readonly Found[] = [];
+  const hybrid = fsdp({ axis: 'tp', replicas: 'dp' });
 
-  beforeAll(async () => {
-    ranks = await onRanks(4, observe);
-  });
-
-  const drawsOf = (name: string) =>
-    ranks.map(({ byStrategy }) => {
-      const { [name]: own } = byStrategy;
-      if (own === undefined) throw new RangeError(name);
-      return own;
-    });
-
-  it.each(['ddp', 'zero', 'fsdp', 'hybrid sharding'])(
+  it.each([
+    ['ddp', ddp(), line],
+    ['zero', zero({ stage: 2 }), line],
+    ['fsdp', fsdp(), line],
+    ['hybrid sharding', hybrid, gridOf(2)],
+  ])(
     'drop other elements of each part of the batch, and draw other noise, with %s',
-    (name) => {
-      const draws = drawsOf(name);
+    async (_, strategy, axes) => {
+      const draws = await drawsWith(strategy, axes);
       expect(kinds(draws.map(({ whole }) => whole))).toBe(4);
       expect(kinds(draws.map(({ parts }) => parts))).toBe(4);
       expect(kinds(draws.map(({ noise }) => noise))).toBe(4);
+      // The default generator is in the same state after a pass, for initial values.
+      expect(kinds(draws.map(({ after }) => after))).toBe(1);
       for (const { whole, noise } of draws) {
         const kept = whole.filter((value) => value === 2).length;
         expect(whole.filter((value) => value === 0)).toHaveLength(64 - kept);
@@ -236,63 +128,118 @@ describe('four ranks with the same seed', () => {
     },
   );
 
-  it('four ranks with the same seed draw the same numbers for a part of the batch, however ranks are arranged in axes', () => {
-    expect(drawsOf('hybrid sharding').map(({ whole }) => whole)).toEqual(
-      drawsOf('fsdp').map(({ whole }) => whole),
+  it('draw the same numbers for a part of the batch, however ranks are arranged in axes', async () => {
+    const draws = await drawsWith(hybrid, gridOf(2));
+    expect(draws.map(({ whole }) => whole)).toEqual(
+      (await drawsWith(fsdp(), line)).map(({ whole }) => whole),
     );
   });
 
-  it('four ranks with the same seed draw the same for what ranks of tensor parallelism share, and not for other rows or parts', () => {
-    const [a, b, c, d] = drawsOf('tensor and data parallel');
+  it('draw the same for what ranks of tensor parallelism share, and not for other rows or parts', async () => {
+    const parts = { parts: sequenceParallel({ dim: 0 }) };
+    const draws = await drawsWith(compose(tensorParallel(parts), ddp()), gridOf(2));
+    const [a, b, c, d] = draws;
     expect(a?.whole).toEqual(b?.whole);
     expect(c?.whole).toEqual(d?.whole);
     expect(a?.noise).toEqual(b?.noise);
     expect(c?.noise).toEqual(d?.noise);
     expect(a?.whole).not.toEqual(c?.whole);
     expect(a?.noise).not.toEqual(c?.noise);
-    expect(kinds([a, b, c, d].map((own) => own?.parts))).toBe(4);
+    expect(kinds(draws.map((own) => own.parts))).toBe(4);
   });
 
-  it.each(['shared', 'tensorParallel', 'an axis of one rank'])(
+  it.each([
+    ['a plan that shares draws', ddp(), line, { sharesDraws: true }],
+    ['tensor parallelism', tensorParallel({}, { axis: 'dp' }), line, {}],
+    ['an axis of one rank', ddp(), gridOf(1), {}],
+  ])(
     'draw what one rank draws if they share draws, or have one batch: %s',
-    (name) => {
-      drawsOf(name).forEach((own, rank) => expect(own).toEqual(ranks[rank]?.alone));
-      expect(kinds(drawsOf(name))).toBe(1);
+    async (_, strategy, axes, sharing) => {
+      const alone = await onRanks(1, () => drawsOf(new Drops()));
+      for (const own of await drawsWith(strategy, axes, sharing)) expect(own).toEqual(alone[0]);
     },
   );
 
-  it('four ranks with the same seed have the default generator in the same state after a pass, for initial values', () => {
-    expect(kinds(drawsOf('ddp').map(({ after }) => after))).toBe(1);
+  it('draw the same in calls of the module, in noSync and without gradients, and what one rank draws outside and after detach()', async () => {
+    await onRanks(4, async () => {
+      const x = ones([64]);
+      const parallel = await parallelize(new Drops(), ddp());
+      const { module } = parallel;
+      const wholeOf = async (pass: () => ReturnType<Drops['forward']>): Promise<number[]> => {
+        manualSeed(1);
+        return listOf(pass()[0]);
+      };
+      const alone = await wholeOf(() => new Drops().forward(x));
+      const own = await wholeOf(() => parallel.forward(x));
+      expect(own).not.toEqual(alone);
+      expect(await wholeOf(() => module.forward(x))).toEqual(own);
+      expect(await wholeOf(() => parallel.noSync(() => parallel.forward(x)))).toEqual(own);
+      expect(await wholeOf(() => noGrad(() => parallel.forward(x)))).toEqual(own);
+      expect(await wholeOf(() => [nn.functional.dropout(x), x, x])).toEqual(alone);
+      module.eval();
+      expect(new Set(await wholeOf(() => parallel.forward(x)))).toEqual(new Set([1]));
+      module.train();
+      parallel.detach();
+      expect(await wholeOf(() => module.forward(x))).toEqual(alone);
+    });
   });
 
-  it('four ranks with the same seed draw the same in calls of the module, in noSync and without gradients, and from a saved state', () => {
-    for (const { again, byStrategy } of ranks) {
-      for (const call of ['module', 'noSync', 'noGrad']) {
-        expect(again[call], call).toEqual(byStrategy['ddp']?.whole);
-      }
-      expect(again['resumed']).toEqual(again['saved']);
-      expect(again['saved']).not.toEqual(again['module']);
-      expect(new Set(again['evaluated'])).toEqual(new Set([1]));
-    }
+  it('draw the same from a saved state', async () => {
+    await onRanks(4, async () => {
+      const parallel = await parallelize(new Drops(), ddp());
+      const next = (): Promise<number[]> => listOf(parallel.forward(ones([64]))[0]);
+      const first = await next();
+      const state = JSON.stringify(randomState());
+      const saved = await next();
+      expect(saved).not.toEqual(first);
+      setRandomState(JSON.parse(state));
+      expect(await next()).toEqual(saved);
+    });
   });
 
-  it('four ranks with the same seed draw what one rank draws outside of the passes of a parallel model, and after detach()', () => {
-    for (const { again, alone } of ranks) {
-      expect(again['outside']).toEqual(alone.whole);
-      expect(again['detached']).toEqual(alone.whole);
-    }
-  });
+  it.each([
+    ['ddp', ddp()],
+    ['fsdp', fsdp()],
+  ])(
+    'draw the same again where the backward pass computes a part of the forward pass again: %s',
+    async (_, strategy) => {
+      const ranks = await onRanks(
+        4,
+        async () => {
+          const parallel = await parallelize(new Checkpointed(), strategy);
+          manualSeed(1);
+          const x = ones([64]).requiresGrad_();
+          const output = parallel.forward(x);
+          output.sum().backward();
+          const found = await listOf(output);
+          expect(x.grad && (await listOf(x.grad))).toEqual(found);
+          return found;
+        },
+        { axes: gridOf(2) },
+      );
+      expect(kinds(ranks)).toBe(2);
+    },
+  );
 
-  it('four ranks with the same seed draw the same again where the backward pass computes a part of the forward pass again', () => {
-    for (const { recomputed } of ranks) {
-      expect(recomputed).toHaveLength(2);
-      for (const { output, gradient } of recomputed) expect(gradient).toEqual(output);
-    }
-    expect(kinds(ranks.map(({ recomputed }) => recomputed[0]?.output))).toBe(2);
-  });
-
-  it('four ranks with the same seed draw different numbers in the loss of a pipeline for each of its batches', () => {
-    const [a, b, c, d] = ranks.map(({ loss }) => loss);
+  it('draw different numbers in the loss of a pipeline for each of its batches', async () => {
+    const stages = pipeline({
+      axis: 'tp',
+      microbatches: 2,
+      cut: ['second'],
+      loss: (output: Tensor) => nn.functional.dropout(output, 0.5).square().sum(),
+    });
+    const losses = await onRanks(
+      4,
+      async () => {
+        const parallel = await parallelize(new TwoLayers(), compose(stages, ddp()));
+        manualSeed(1);
+        const loss = parallel.forward(ones([2, 4]));
+        loss.backward();
+        return loss.item();
+      },
+      { axes: gridOf(2) },
+    );
+    const [a, b, c, d] = losses;
     expect(a).toBe(b);
     expect(c).toBe(d);
     expect(a).not.toBe(c);

@@ -1,12 +1,4 @@
-import {
-  fromData,
-  nn,
-  noGrad,
-  optim,
-  ShardwiseError,
-  type Strategy,
-  type Tensor,
-} from '@shardwise/core';
+import { fromData, nn, noGrad, optim, type Strategy, type Tensor } from '@shardwise/core';
 import {
   dataParallel,
   ddp,
@@ -16,7 +8,9 @@ import {
   ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { assertAllclose } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { failureOf } from './failure-of.ts';
 
 interface Variant {
   readonly strategy: () => Strategy;
@@ -153,12 +147,6 @@ const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly nn.Modul
   },
 };
 
-/** DataParallel takes no inputs that require a gradient. */
-function isPossible(variant: string, name: string): boolean {
-  const isChained = name === 'a generator whose discriminator is frozen while it trains';
-  return !(variants[variant]?.hasMaster === true && isChained);
-}
-
 type Outcome = Record<string, number[]>;
 
 async function parametersOf(models: readonly nn.Module[]): Promise<Outcome> {
@@ -180,100 +168,78 @@ function rows(seed: number, first: number, count: number, columns: number): Tens
 
 const settings = { lr: 0.2, momentum: 0.9 };
 
-/** Trains on one rank without a strategy. */
-async function trainAlone(name: string): Promise<Outcome> {
-  const models = await cases[name]?.({
-    parallelize: (model) => Promise.resolve((x) => model.forward(x)),
-    optimizer: (model) => new optim.SGD(model.parameters(), settings),
-    batch: (seed, columns) => rows(seed, 0, globalBatch, columns),
-  });
-  return parametersOf(models ?? []);
-}
+/** How one rank trains without a strategy. */
+const alone: Setup = {
+  parallelize: (model) => Promise.resolve((x) => model.forward(x)),
+  optimizer: (model) => new optim.SGD(model.parameters(), settings),
+  batch: (seed, columns) => rows(seed, 0, globalBatch, columns),
+};
 
-/** The parameters after each training under each variant, and the error when ranks freeze different parameters. */
-async function outcomesOf({ rank, size }: RankInThread) {
-  const trained: Record<string, Outcome> = {};
-  for (const [name, variant] of Object.entries(variants)) {
-    const { strategy, hasMaster = false, zeroRedundancy = false } = variant;
-    const share = hasMaster ? globalBatch : globalBatch / size;
-    for (const [each, run] of Object.entries(cases)) {
-      if (!isPossible(name, each)) continue;
-      const models = await run({
-        parallelize: async (model) => {
-          const parallel = await parallelize(model, strategy());
-          return (x) => parallel.forward(x);
-        },
-        optimizer: (model) =>
-          zeroRedundancy
-            ? new ZeroRedundancyOptimizer(model.parameters(), optim.SGD, settings)
-            : new optim.SGD(model.parameters(), settings),
-        batch: (seed, columns) => rows(seed, hasMaster ? 0 : rank * share, share, columns),
-      });
-      trained[`${name}: ${each}`] = await parametersOf(models);
-    }
-  }
-  return { trained, disagreement: await disagreement(rank) };
-}
-
-/** Rank 0 freezes another bias than the other ranks do. */
-async function disagreement(rank: number): Promise<string> {
-  const model = filled(new Layers());
-  const parallel = await parallelize(model, ddp());
-  const optimizer = new optim.SGD(model.parameters(), settings);
-  const [first, second] = model.layers;
-  (rank === 0 ? first : second)?.bias?.requiresGrad_(false);
-  try {
-    for (let step = 0; step < 2; step++) {
-      optimizer.zeroGrad();
-      parallel
-        .forward(rows(step, 0, 1, 3))
-        .sum()
-        .backward();
-      await optimizer.step();
-    }
-  } catch (error) {
-    if (!ShardwiseError.isInstance(error)) throw error;
-    return `${error.code} ${error.message}`;
-  }
-  return '';
-}
-
-const alone = new Map<string, Outcome>();
-let ranks: readonly Awaited<ReturnType<typeof outcomesOf>>[] = [];
-
-beforeAll(async () => {
-  for (const name of Object.keys(cases)) {
-    const [outcome = {}] = await onRanks(1, () => trainAlone(name));
-    alone.set(name, outcome);
-  }
-  ranks = await onRanks(2, outcomesOf);
-});
-
-describe.each(Object.keys(variants))('%s', (variant) => {
-  it.each(Object.keys(cases).filter((name) => isPossible(variant, name)))(
-    'trains as one rank does: %s',
-    (name) => {
-      const expected = alone.get(name) ?? {};
-      const each = ranks.map(({ trained }): Outcome => trained[`${variant}: ${name}`] ?? {});
-      expect(Object.keys(expected)).not.toHaveLength(0);
-      for (const parameters of variant === 'DataParallel' ? each.slice(0, 1) : each) {
-        expect(parameters).toEqual(each[0]);
-        expect(Object.keys(parameters)).toEqual(Object.keys(expected));
-        for (const [key, values] of Object.entries(parameters)) {
-          values.forEach((value, index) => {
-            const difference = value - (expected[key]?.[index] ?? NaN);
-            expect(Math.abs(difference), `${key}[${index}]`).toBeLessThan(2e-5);
-          });
-        }
-      }
+/** How a rank trains under a variant. */
+function onRank(
+  { strategy, hasMaster = false, zeroRedundancy = false }: Variant,
+  { rank, size }: RankInThread,
+): Setup {
+  const share = hasMaster ? globalBatch : globalBatch / size;
+  return {
+    parallelize: async (model) => {
+      const parallel = await parallelize(model, strategy());
+      return (x) => parallel.forward(x);
     },
+    optimizer: (model) =>
+      zeroRedundancy
+        ? new ZeroRedundancyOptimizer(model.parameters(), optim.SGD, settings)
+        : alone.optimizer(model),
+    batch: (seed, columns) => rows(seed, hasMaster ? 0 : rank * share, share, columns),
+  };
+}
+
+describe.each(Object.entries(cases))('%s', (name, train) => {
+  let expected: Outcome = {};
+  beforeAll(async () => {
+    [expected = {}] = await onRanks(1, async () => parametersOf(await train(alone)));
+  });
+
+  // DataParallel takes no inputs that require a gradient.
+  const possible = Object.entries(variants).filter(
+    ([, { hasMaster = false }]) => !(hasMaster && name.startsWith('a generator')),
   );
+
+  it.each(possible)('trains as one rank does: %s', async (_, variant) => {
+    const ranks = await onRanks(2, async (rank) =>
+      parametersOf(await train(onRank(variant, rank))),
+    );
+    for (const parameters of variant.hasMaster === true ? ranks.slice(0, 1) : ranks) {
+      expect(parameters).toEqual(ranks[0]);
+      expect(Object.keys(parameters)).toEqual(Object.keys(expected));
+      for (const [key, values] of Object.entries(parameters)) {
+        assertAllclose(values, expected[key] ?? [], { rtol: 0, atol: 2e-5 });
+      }
+    }
+  });
 });
 
-it('ranks that freeze different parameters hear of both', () => {
-  for (const { disagreement } of ranks) {
-    expect(disagreement).toMatch(/^COLLECTIVE_MISMATCH Call #\d+ on rank 0 is allReduce/);
-    expect(disagreement).toContain('layers.1.bias, layers.1.weight, layers.0.weight');
-    expect(disagreement).toContain('layers.1.weight, layers.0.bias, layers.0.weight');
-  }
+it('ranks that freeze different parameters hear of both', async () => {
+  await onRanks(2, async ({ rank }) => {
+    const model = filled(new Layers());
+    const parallel = await parallelize(model, ddp());
+    const optimizer = new optim.SGD(model.parameters(), settings);
+    const [first, second] = model.layers;
+    (rank === 0 ? first : second)?.bias?.requiresGrad_(false);
+    const train = async (): Promise<void> => {
+      for (let step = 0; step < 2; step++) {
+        optimizer.zeroGrad();
+        parallel
+          .forward(rows(step, 0, 1, 3))
+          .sum()
+          .backward();
+        await optimizer.step();
+      }
+    };
+    const error = await failureOf(train());
+    expect(error?.code).toBe('COLLECTIVE_MISMATCH');
+    expect(error?.message).toMatch(/^Call #\d+ on rank 0 is allReduce/);
+    expect(error?.message).toContain('layers.1.bias, layers.1.weight, layers.0.weight');
+    expect(error?.message).toContain('layers.1.weight, layers.0.bias, layers.0.weight');
+  });
 });

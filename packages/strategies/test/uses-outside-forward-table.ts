@@ -18,6 +18,7 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
+import { assertAllclose } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -314,15 +315,12 @@ export function testUsesOutsideForward(programsOfStrategy: number = programs.len
           const text = JSON.stringify(program);
           const expected = alone.get(program) ?? expect.fail(text);
           const found = ranks.map((rank) => rank[index]);
-          expected.losses.forEach((loss, step) => {
-            const sum = found.reduce((total, each) => total + (each?.losses[step] ?? NaN), 0);
-            expect(Math.abs(sum / size - loss), `step ${step} of ${text}`).toBeLessThan(1e-5);
-          });
+          const means = expected.losses.map(
+            (_, step) => found.reduce((sum, each) => sum + (each?.losses[step] ?? NaN), 0) / size,
+          );
+          assertAllclose(means, expected.losses, { rtol: 0, atol: 1e-5 });
           for (const each of found) {
-            expect(each?.numbers, text).toHaveLength(expected.numbers.length);
-            expected.numbers.forEach((number, at) => {
-              expect(Math.abs((each?.numbers[at] ?? NaN) - number), text).toBeLessThan(1e-5);
-            });
+            assertAllclose(each?.numbers ?? [], expected.numbers, { rtol: 0, atol: 1e-5 });
           }
         }
       });

@@ -7,7 +7,6 @@ import {
   manualSeed,
   nn,
   optim,
-  setRank,
   statistics,
   type Strategy,
   subscribe,
@@ -18,8 +17,6 @@ import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
-import { gridOf } from './ranks/grid.ts';
-import { testMs } from './time-limits.ts';
 
 interface Variant {
   readonly strategy: () => Strategy;
@@ -77,104 +74,79 @@ const isVariant = (name: string): name is VariantName => Object.hasOwn(variants,
 
 const steps = 6;
 
-type Traffic = Record<string, number>;
-interface Trained {
-  losses: number[];
-  /** A step's bytes of messages, by operation: those that were sent, and those of the plan. */
-  sent: Traffic;
-  planned: Traffic;
-  /** The bytes of all messages of a step by the statistics of the rank. */
-  counted: number;
-  parameters: Record<string, number[]>;
-  /** The losses after half of the steps, with a model that began from a checkpoint of them. */
-  resumed: number[];
-}
-type Results = Record<string, Trained>;
-
 const sizes = [24, 40, 40, 3] as const;
 const globalBatch = 16;
+const size = 4;
 
-async function observe(context: RankInThread, directory: string): Promise<Results> {
-  const { group, device, mesh: line } = context;
-  const found: Record<string, Trained> = {};
-  for (const [name, variant] of Object.entries<Variant>(variants)) {
-    const { replicas } = variant;
-    setRank({ device, mesh: replicas === undefined ? line : await gridOf(group, replicas) });
-    const first = await begin(variant);
-    const losses = await train(first, 0, steps / 2);
-    const folder = `${directory}/${name.replaceAll(/\W+/g, '-')}`;
-    const { model, optimizer } = first;
-    await checkpoints.save(folder, { step: steps / 2, model, optimizer }, { group });
-    losses.push(...(await train(first, steps / 2, steps)));
-    const counts = await count(first);
-    const second = await begin(variant);
-    const checkpoint = await checkpoints.load(folder);
-    await checkpoints.loadModel(checkpoint, second.model);
-    await checkpoints.loadOptimizer(checkpoint, second.model, second.optimizer);
-    const resumed = await train(second, steps / 2, steps);
-    const state = Object.entries(await second.model.stateDict());
-    const parameters = Object.fromEntries(
-      state.map(([key, { bytes }]) => [key, [...new Float32Array(bytes.slice().buffer)]]),
-    );
-    found[name] = { losses, ...counts, parameters, resumed };
-  }
-  return found;
+/** Trains as one rank. */
+async function train(name: VariantName, rank: RankInThread) {
+  const variant: Variant = variants[name];
+  const first = await begin(variant);
+  const losses = await trainFrom(first, rank, 0, steps / 2);
+  const folder = join(directory, name.replaceAll(/\W+/g, '-'));
+  const { model, optimizer } = first;
+  await checkpoints.save(folder, { step: steps / 2, model, optimizer }, { group: rank.group });
+  losses.push(...(await trainFrom(first, rank, steps / 2, steps)));
+  const counts = await count(first, rank);
+  const second = await begin(variant);
+  const checkpoint = await checkpoints.load(folder);
+  await checkpoints.loadModel(checkpoint, second.model);
+  await checkpoints.loadOptimizer(checkpoint, second.model, second.optimizer);
+  /** The losses after half of the steps, with a model that began from a checkpoint of them. */
+  const resumed = await trainFrom(second, rank, steps / 2, steps);
+  const state = Object.entries(await second.model.stateDict());
+  const parameters = Object.fromEntries(
+    state.map(([key, { bytes }]) => [key, [...new Float32Array(bytes.slice().buffer)]]),
+  );
+  return { losses, ...counts, parameters, resumed };
+}
 
-  /** Trains, and returns the losses of the batch of all ranks. */
-  async function train(
-    training: Awaited<ReturnType<typeof begin>>,
-    start: number,
-    stop: number,
-  ): Promise<number[]> {
-    const losses: number[] = [];
-    for (let step = start; step < stop; step++) losses.push(await update(training, step));
-    return losses;
-  }
+type Training = Awaited<ReturnType<typeof begin>>;
 
-  async function update(
-    { model, optimizer, forward }: Awaited<ReturnType<typeof begin>>,
-    step: number,
-  ): Promise<number> {
+/** Returns the losses of the batch of all ranks. */
+async function trainFrom(
+  { model, optimizer, forward }: Training,
+  rank: RankInThread,
+  start: number,
+  stop: number,
+): Promise<number[]> {
+  const losses: number[] = [];
+  for (let step = start; step < stop; step++) {
     model.zeroGrad();
-    const { x, y } = batchOf(step, context);
+    const { x, y } = batchOf(step, rank);
     const loss = nn.functional.mseLoss(forward(x), y);
     loss.backward();
     await optimizer.step();
-    const own = await loss.item();
-    const all = new Float32Array(context.size);
-    const sent = Float32Array.of(own);
-    await group.allGather(
-      { bytes: new Uint8Array(sent.buffer), dtype: 'f32' },
+    const all = new Float32Array(size);
+    const own = Float32Array.of(await loss.item());
+    await rank.group.allGather(
+      { bytes: new Uint8Array(own.buffer), dtype: 'f32' },
       { bytes: new Uint8Array(all.buffer), dtype: 'f32' },
     );
-    return all.reduce((sum, each) => sum + each, 0) / context.size;
+    losses.push(all.reduce((sum, each) => sum + each, 0) / size);
   }
+  return losses;
+}
 
-  async function count(
-    training: Awaited<ReturnType<typeof begin>>,
-  ): Promise<Pick<Trained, 'sent' | 'planned' | 'counted'>> {
-    const sent: Record<string, number> = {};
-    const before = statistics();
-    const unsubscribe = subscribe(({ category, name, detail = '' }) => {
-      if (category !== 'collective') return;
-      sent[name] = (sent[name] ?? 0) + Number.parseInt(detail, 10);
-    });
-    training.model.zeroGrad();
-    const { x, y } = batchOf(steps, context);
-    // Without this the backward pass does not read the first weight.
-    nn.functional.mseLoss(training.forward(x.requiresGrad_()), y).backward();
-    await training.optimizer.step();
-    unsubscribe();
-    const planned: Record<string, number> = {};
-    for (const { when, operation, bytes } of collectivesOf(training.parallel.plan)) {
-      if (when !== 'start') planned[operation] = (planned[operation] ?? 0) + bytes;
-    }
-    return {
-      sent,
-      planned,
-      counted: statistics().collectiveBytes - before.collectiveBytes,
-    };
+/** The bytes of the messages of a step, by operation: those that were sent, those of the plan, and all counted. */
+async function count(training: Training, rank: RankInThread) {
+  const sent: Record<string, number> = {};
+  const before = statistics();
+  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+    if (category !== 'collective') return;
+    sent[name] = (sent[name] ?? 0) + Number.parseInt(detail, 10);
+  });
+  training.model.zeroGrad();
+  const { x, y } = batchOf(steps, rank);
+  // Without this the backward pass does not read the first weight.
+  nn.functional.mseLoss(training.forward(x.requiresGrad_()), y).backward();
+  await training.optimizer.step();
+  unsubscribe();
+  const planned: Record<string, number> = {};
+  for (const { when, operation, bytes } of collectivesOf(training.parallel.plan)) {
+    if (when !== 'start') planned[operation] = (planned[operation] ?? 0) + bytes;
   }
+  return { sent, planned, counted: statistics().collectiveBytes - before.collectiveBytes };
 }
 
 async function begin({ strategy, offloaded = false, frozen = false }: Variant) {
@@ -212,56 +184,67 @@ function batchOf(
   };
 }
 
-const size = 4;
 let directory = '';
-let ranks: readonly Results[] = [];
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'shardwise-zero-plus-plus-'));
-  ranks = await onRanks(size, (rank) => observe(rank, directory), onCpu);
-}, testMs);
+});
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-const ofRanks = (name: VariantName) => ranks.flatMap((rank) => rank[name] ?? []);
-const names = Object.keys(variants).filter(isVariant);
-const lossesOf = (name: VariantName): readonly number[] => ofRanks(name)[0]?.losses ?? [];
+type Trained = Awaited<ReturnType<typeof train>>;
+const known = new Map<VariantName, Promise<readonly Trained[]>>();
 
-describe.each(names)('%s on four ranks', (name) => {
-  it('ends with the same parameters on all ranks, bit for bit', () => {
-    const [first, ...others] = ofRanks(name);
+/** What the ranks trained. Several tests look at it. */
+function ofRanks(name: VariantName): Promise<readonly Trained[]> {
+  const { replicas = 1 }: Variant = variants[name];
+  const axes = [
+    { name: 'replicas', size: replicas },
+    { name: 'dp', size: size / replicas },
+  ].slice(replicas === 1 ? 1 : 0);
+  const found = known.get(name) ?? onRanks(size, (rank) => train(name, rank), { ...onCpu, axes });
+  known.set(name, found);
+  return found;
+}
+
+async function lossesOf(name: VariantName): Promise<readonly number[]> {
+  return (await ofRanks(name))[0]?.losses ?? [];
+}
+
+describe.each(Object.keys(variants).filter(isVariant))('%s on four ranks', (name) => {
+  it('ends with the same parameters on all ranks, bit for bit', async () => {
+    const [first, ...others] = await ofRanks(name);
     expect(others).toHaveLength(size - 1);
     expect(Object.keys(first?.parameters ?? {})).toHaveLength(6);
     for (const { parameters } of others) expect(parameters).toEqual(first?.parameters);
   });
 
-  it('sends in a step the bytes that its plan says', () => {
-    for (const { sent, planned, counted } of ofRanks(name)) {
+  it('sends in a step the bytes that its plan says', async () => {
+    for (const { sent, planned, counted } of await ofRanks(name)) {
       expect(sent).toEqual(planned);
       expect(counted).toBe(Object.values(planned).reduce((sum, bytes) => sum + bytes, 0));
     }
   });
 
-  it('goes on from a checkpoint as if it had not stopped, bit for bit', () => {
-    const { losses = [], resumed } = ofRanks(name)[0] ?? {};
+  it('goes on from a checkpoint as if it had not stopped, bit for bit', async () => {
+    const { losses = [], resumed } = (await ofRanks(name))[0] ?? {};
     expect(losses).toHaveLength(steps);
     expect(resumed).toEqual(losses.slice(steps / 2));
   });
 });
 
 describe('the losses', () => {
-  const far = (name: VariantName, of: VariantName): number => {
-    const exact = lossesOf(of);
+  const far = async (name: VariantName, of: VariantName): Promise<number> => {
+    const exact = await lossesOf(of);
+    const losses = await lossesOf(name);
     expect(exact).toHaveLength(steps);
     return Math.max(
-      ...lossesOf(name).map(
-        (loss, step) => Math.abs(loss - (exact[step] ?? NaN)) / (exact[0] ?? NaN),
-      ),
+      ...losses.map((loss, step) => Math.abs(loss - (exact[step] ?? NaN)) / (exact[0] ?? NaN)),
     );
   };
 
-  it('are those of exact messages with a second copy alone, bit for bit', () => {
-    expect(lossesOf('ZeRO-3, copy')).toEqual(lossesOf('ZeRO-3'));
+  it('are those of exact messages with a second copy alone, bit for bit', async () => {
+    expect(await lossesOf('ZeRO-3, copy')).toEqual(await lossesOf('ZeRO-3'));
   });
 
   it.each<[name: VariantName, exact: VariantName, bound: number]>([
@@ -275,16 +258,16 @@ describe('the losses', () => {
     ['FSDP, all', 'FSDP', 0.1],
     ['FSDP, all, bf16', 'FSDP', 0.1],
     ['FSDP, all, replicas', 'FSDP', 0.1],
-  ])('of %s are as close to those of %s as %d of the first loss', (name, exact, bound) => {
-    const distance = far(name, exact);
+  ])('of %s are as close to those of %s as %d of the first loss', async (name, exact, bound) => {
+    const distance = await far(name, exact);
     expect(distance).toBeGreaterThan(0);
     expect(distance).toBeLessThan(bound);
   });
 
   it.each<VariantName>(['FSDP, all, unused parameters', 'FSDP, all, pages'])(
     'of %s are those of FSDP, all, bit for bit',
-    (name) => {
-      expect(lossesOf(name)).toEqual(lossesOf('FSDP, all'));
+    async (name) => {
+      expect(await lossesOf(name)).toEqual(await lossesOf('FSDP, all'));
     },
   );
 });
@@ -311,39 +294,39 @@ describe('the bytes of a step', () => {
     ['ZeRO-3, all', false, in8],
     ['FSDP, all', true, in8],
     ['FSDP, all, bf16', true, in8],
-  ])('of gathers of %s are those of the closed form', (name, rows, gather) => {
+  ])('of gathers of %s are those of the closed form', async (name, rows, gather) => {
     // The backward pass reads no bias.
     const parts = [...weights(rows), ...weights(rows), ...biases];
     const expected = size * sum(parts.map(gather));
-    for (const { sent } of ofRanks(name)) expect(sent['allGather']).toBe(expected);
+    for (const { sent } of await ofRanks(name)) expect(sent['allGather']).toBe(expected);
   });
 
-  it('of gathers of frozen weights alone are 8 bits', () => {
+  it('of gathers of frozen weights alone are 8 bits', async () => {
     const [first = 0, ...others] = weights(false);
     const [bias = 0, ...otherBiases] = biases;
     const trained = [...others, ...others, ...otherBiases];
     const expected = size * (2 * in8(first) + in8(bias) + sum(trained.map(f32)));
-    for (const { sent } of ofRanks('ZeRO-3, frozen weights')) {
+    for (const { sent } of await ofRanks('ZeRO-3, frozen weights')) {
       expect(sent['allGather']).toBe(expected);
     }
   });
 
-  it('of gradients are those of the closed form: once over all ranks', () => {
+  it('of gradients are those of the closed form: once over all ranks', async () => {
     const expected = size * sum([...weights(false), ...biases].map(in4));
-    for (const { sent } of ofRanks('ZeRO-3, gradients')) {
+    for (const { sent } of await ofRanks('ZeRO-3, gradients')) {
       expect(sent['allToAll']).toBe(expected);
       expect(sent['reduceScatter']).toBeUndefined();
     }
     const in8Bits = size * sum([...weights(false), ...biases].map(in8));
-    for (const { sent } of ofRanks('ZeRO-3, gradients of 8 bits')) {
+    for (const { sent } of await ofRanks('ZeRO-3, gradients of 8 bits')) {
       expect(sent['allToAll']).toBe(in8Bits);
     }
   });
 
-  it('of gradients are those of the closed form: all among the ranks of a host, half between hosts', () => {
+  it('of gradients are those of the closed form: all among the ranks of a host, half between hosts', async () => {
     const hosts = size / 2;
     const expected = (size + hosts) * sum([...weights(true), ...biases].map(in4));
-    for (const { sent } of ofRanks('FSDP, gradients by hosts')) {
+    for (const { sent } of await ofRanks('FSDP, gradients by hosts')) {
       expect(sent['allToAll']).toBe(expected);
     }
   });

@@ -93,10 +93,9 @@ async function playParallel(
       new RecordingMesh(await createMesh(group, axes), (message) => messages.push(message));
     meshes.set(key, mesh);
     for (const [modelName, model] of Object.entries(each.models ?? contractModels)) {
-      const play = (): Promise<StrategyReport> => {
-        setRank({ device, mesh });
-        return trainParallel(each, model, group, recording);
-      };
+      // The second training begins with the plans of the first.
+      setRank({ device, mesh });
+      const play = (): Promise<StrategyReport> => trainParallel(each, model, group, recording);
       try {
         found.push({ name, model: modelName, reports: [await play(), await play()] });
       } catch (cause) {
