@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import OpenAI from 'openai';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Automaton, type AutomatonState } from '../src/constraints/automaton.ts';
-import { patternOfSchema } from '../src/constraints/json-schema.ts';
+import { patternOfAnyObject, patternOfSchema } from '../src/constraints/json-schema.ts';
 import { OutputConstraints } from '../src/constraints/output-constraints.ts';
 import type { Pattern } from '../src/constraints/pattern.ts';
 import { patternOfExpression } from '../src/constraints/regular-expression.ts';
@@ -80,6 +80,21 @@ const person = {
   $defs: { tag: { enum: ['x', 'y"z', 3, null] } },
 };
 
+/** A schema that contains itself. */
+const tree = {
+  $ref: '#/$defs/node',
+  $defs: {
+    node: {
+      type: 'object',
+      properties: {
+        name: { type: 'string' },
+        children: { type: 'array', items: { $ref: '#/$defs/node' } },
+      },
+      required: ['name'],
+    },
+  },
+};
+
 describe('A JSON schema', () => {
   test.each([
     [person, '{"name":"Ada","age":36}', true],
@@ -105,6 +120,8 @@ describe('A JSON schema', () => {
     [{ anyOf: [{ type: 'number' }, { const: 'none' }] }, '-1.5e+3', true],
     [{ anyOf: [{ type: 'number' }, { const: 'none' }] }, '"none"', true],
     [{ type: ['string', 'null'] }, 'null', true],
+    [tree, '{"name":"a","children":[{"name":"b"},{"name":"c","children":[]}]}', true],
+    [tree, '{"name":"a","children":[{"name":"b"},{"children":[]}]}', false],
     [{ type: 'string', pattern: '^[A-Z]{2}.$' }, '"ABc"', true],
     [{ type: 'string', pattern: '^[A-Z]{2}.$' }, '"AB""', false],
     [{ type: 'array', items: { type: 'integer' }, minItems: 2 }, '[1]', false],
@@ -126,11 +143,46 @@ describe('A JSON schema', () => {
     [{ type: 'object', additionalProperties: true }, 'of which the names are not known'],
     [{ $ref: '#/nowhere' }, 'which is not there'],
     [itself.$defs.list, 'which is not there'],
-    [{ ...itself.$defs.list, $defs: itself.$defs }, 'has itself as a part'],
+    [{ ...itself.$defs.list, $defs: itself.$defs }, 'which begins with itself'],
+    [
+      {
+        $ref: '#/$defs/node',
+        $defs: {
+          node: {
+            type: 'object',
+            properties: { next: { $ref: '#/$defs/node' } },
+            required: ['next'],
+          },
+        },
+      },
+      'which never ends, so that it cannot be met',
+    ],
     [{ type: 'string', pattern: 'a' }, 'of a part of a text'],
     [false, 'at its root'],
   ])('%j is refused', (schema, message) => {
     expect(() => patternOfSchema(schema)).toThrow(message);
+  });
+});
+
+describe('Any object of JSON', () => {
+  test.each([
+    ['{}', true],
+    ['{"a": [1, {"b":null}, [], "x\\n"], "c":-1e3}', true],
+    ['[1]', false],
+    ['{"a":}', false],
+    ['{"a":1,}', false],
+    ['{"a":[}', false],
+  ])('%s: %s', (text, isValid) => {
+    expect(matches(patternOfAnyObject(), text)).toBe(isValid);
+  });
+
+  test('is what JSON.stringify writes', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (value) => {
+        expect(matches(patternOfAnyObject(), JSON.stringify(value))).toBe(true);
+      }),
+      { numRuns: 100 },
+    );
   });
 });
 
@@ -259,6 +311,27 @@ describe('The server', () => {
     const response = await post('chat/completions', { messages, response_format });
     const { choices } = (await response.json()) as { choices: { message: { content: string } }[] };
     expect(JSON.parse(choices[0]?.message.content ?? '')).toEqual({ ok: expect.any(Boolean) });
+  });
+
+  test('answers with some object of JSON by response_format, also in the newer interface', async () => {
+    const format = { type: 'json_object' };
+    const response = await post('chat/completions', { messages, response_format: format });
+    const { choices } = (await response.json()) as {
+      choices: { message: { content: string } }[];
+    };
+    expect(choices[0]?.message.content).toMatch(/^\{("|\})/);
+    const asked = {
+      input: 'Well?',
+      max_tokens: undefined,
+      seed: undefined,
+      max_output_tokens: 40,
+      text: { format },
+    };
+    const newer = await post('responses', asked);
+    expect(await newer.json()).toMatchObject({
+      output: [{ content: [{ text: expect.stringMatching(/^\{("|\})/) }] }],
+      text: { format },
+    });
   });
 
   test("answers by vLLM's structured_outputs", async () => {

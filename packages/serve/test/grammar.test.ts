@@ -1,6 +1,7 @@
 import { Generator } from '@shardwise/core/extend';
 import { byteTokenizer } from '@shardwise/data';
 import { GPT2LMHeadModel } from '@shardwise/models';
+import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Automaton, type AutomatonState } from '../src/constraints/automaton.ts';
 import { patternOfGrammar } from '../src/constraints/grammar.ts';
@@ -45,10 +46,11 @@ describe('A grammar', () => {
     expect(matches(grammar, text)).toBe(isValid);
   });
 
-  const doubled = Array.from({ length: 30 }, (_, at) => `r${at} ::= r${at + 1} r${at + 1}`);
   test.each([
-    ['root ::= "(" root ")" | "a"', "the rule 'root', which contains itself"],
-    ['root ::= a\na ::= b | "x"\nb ::= "y" a', "the rule 'a', which contains itself"],
+    ['root ::= root "a" | "b"', "the rule 'root', which begins with itself"],
+    ['root ::= a\na ::= b | "x"\nb ::= "y"? a', "the rule 'a', which begins with itself"],
+    ['root ::= "(" root ")"', "the rule 'root', which never ends"],
+    ['root ::= "a" | other\nother ::= "b" other', "the rule 'other', which never ends"],
     ['root ::= other', "no rule 'other'"],
     ['start ::= "a"', "no rule 'root'"],
     ['"a"', 'before the first rule'],
@@ -63,10 +65,51 @@ describe('A grammar', () => {
     ['root ::= "a" $', '"$"'],
     ['root ::= [z-a]', 'a range of characters that is none'],
     [`root ::= ${'('.repeat(200)}"a"${')'.repeat(200)}`, 'too deep'],
-    // Written out, it would have more than a thousand million parts, of which none is a character.
-    [`root ::= r0\n${doubled.join('\n')}\nr30 ::= ""`, 'more than 5000 parts'],
+    [`root ::= ${'"a" '.repeat(6000)}`, 'more than 5000 parts'],
   ])('%j is refused', (grammar, message) => {
     expect(() => patternOfGrammar(grammar)).toThrow(message);
+  });
+});
+
+test('A grammar whose rules may be read in too many ways is refused, before it takes memory.', () => {
+  const doubled = Array.from({ length: 30 }, (_, at) => `r${at} ::= r${at + 1} r${at + 1}`);
+  const grammar = `root ::= r0\n${doubled.join('\n')}\nr30 ::= ""`;
+  expect(() => new Automaton(patternOfGrammar(grammar))).toThrow('too many ways to continue');
+});
+
+describe('Rules that contain themselves', () => {
+  const sums = `
+root ::= term ("+" term)*
+term ::= [0-9]+ | "(" root ")"
+`;
+  test.each([
+    [sums, '1+(2+(33))+4', true],
+    [sums, `${'('.repeat(300)}7${')'.repeat(300)}`, true],
+    [sums, '1+(2+(33)', false],
+    [sums, '1+(2))', false],
+    ['root ::= "a" root "b" | ""', 'aaabbb', true],
+    ['root ::= "a" root "b" | ""', 'aaabb', false],
+    ['root ::= "a" root "a" | "b" root "b" | "c"', 'abcba', true],
+    ['root ::= "a" root "a" | "b" root "b" | "c"', 'abcab', false],
+  ])('%j and the text %.20s', (grammar, text, isValid) => {
+    expect(matches(grammar, text)).toBe(isValid);
+  });
+
+  test('follow all texts of brackets that match, and no others', () => {
+    const brackets = 'root ::= ("(" root ")" | "[" root "]")*';
+    const isMatched = (text: string): boolean => {
+      let rest = text;
+      while (/\(\)|\[\]/.test(rest)) rest = rest.replaceAll(/\(\)|\[\]/g, '');
+      return rest === '';
+    };
+    const letters = fc.array(fc.constantFrom('(', ')', '[', ']'), { maxLength: 8 });
+    fc.assert(
+      fc.property(letters, (all) => {
+        const text = all.join('');
+        expect(matches(brackets, text), text).toBe(isMatched(text));
+      }),
+      { numRuns: 300 },
+    );
   });
 });
 
@@ -87,10 +130,10 @@ test("The server answers by vLLM's structured_outputs with a grammar, and refuse
   };
   const answer = (await (await ask(moves)).json()) as { choices: { text: string }[] };
   expect(matches(moves, answer.choices[0]?.text ?? '')).toBe(true);
-  const refused = await ask('root ::= root');
+  const refused = await ask('root ::= root "a" | "b"');
   expect(refused.status).toBe(400);
   expect(await refused.json()).toMatchObject({
-    error: { param: 'structured_outputs', message: expect.stringContaining('contains itself') },
+    error: { param: 'structured_outputs', message: expect.stringContaining('begins with itself') },
   });
   await engine.dispose();
 });

@@ -1,11 +1,12 @@
 import { ConfigError } from '@shardwise/core/extend';
-import { choice, except, literal, type Pattern, repeat, sequence } from './pattern.ts';
+import { choice, except, literal, type Pattern, repeat, type Rule, sequence } from './pattern.ts';
+import { faultyRule } from './rule-checks.ts';
 import { patternOfExpression } from './regular-expression.ts';
 
 const ROOT = 'root';
 const MAX_DEPTH = 100;
 const MAX_REPEATS = 1000;
-/** The most parts of a grammar, with those of rules as often as they are named. */
+/** The most parts of all rules. */
 const MAX_PARTS = 5000;
 
 const blanks = /(?:\s|#[^\n]*)*/y;
@@ -15,11 +16,13 @@ const token =
 /**
  * The texts that the rule `root` of a grammar describes. Rules are those of GBNF (`name ::= …`): texts in double quotes,
  * classes of characters, `.`, groups, `|`, `* + ?`, `{m,n}`, other rules, and comments behind `#`. Throws ConfigError
- * for what is no grammar, and for a rule that contains itself, because texts are followed without a memory of open rules.
+ * for what is no grammar, for a rule that begins with itself, and for one whose texts never end.
  */
 export function patternOfGrammar(source: string): Pattern {
-  const rules = rulesOf(source);
-  return new GrammarReader(rules).rule(ROOT, []);
+  const pattern = new GrammarReader(rulesOf(source)).rule(ROOT);
+  const faulty = faultyRule(pattern);
+  if (faulty === null) return pattern;
+  throw refused(`the rule '${faulty.rule.name}', which ${faulty.fault}`);
 }
 
 /** The tokens of each rule, by its name. */
@@ -60,27 +63,30 @@ function tokensOf(source: string): readonly string[] {
 /** The tokens of a rule, and how many of them have been read. */
 interface Cursor {
   readonly tokens: readonly string[];
-  /** The names of the rules around them, with that of the rule itself. */
-  readonly path: readonly string[];
   at: number;
 }
 
 class GrammarReader {
-  readonly #rules: ReadonlyMap<string, readonly string[]>;
+  readonly #sources: ReadonlyMap<string, readonly string[]>;
+  readonly #rules = new Map<string, Rule>();
   #parts = 0;
   #depth = 0;
 
-  constructor(rules: ReadonlyMap<string, readonly string[]>) {
-    this.#rules = rules;
+  constructor(sources: ReadonlyMap<string, readonly string[]>) {
+    this.#sources = sources;
   }
 
-  rule(name: string, path: readonly string[]): Pattern {
-    if (path.includes(name)) throw refused(`the rule '${name}', which contains itself`);
-    const tokens = this.#rules.get(name);
+  rule(name: string): Pattern {
+    const known = this.#rules.get(name);
+    if (known !== undefined) return { kind: 'rule', rule: known };
+    const tokens = this.#sources.get(name);
     if (tokens === undefined) throw refused(`no rule '${name}'`);
-    const cursor = { tokens, path: [...path, name], at: 0 };
-    const pattern = this.#options(cursor);
-    if (cursor.at === tokens.length) return pattern;
+    // It may contain itself.
+    const rule: Rule = { name, pattern: sequence() };
+    this.#rules.set(name, rule);
+    const cursor = { tokens, at: 0 };
+    rule.pattern = this.#options(cursor);
+    if (cursor.at === tokens.length) return { kind: 'rule', rule };
     throw refused(`${tokens[cursor.at] ?? ''} in the rule '${name}'`);
   }
 
@@ -125,7 +131,7 @@ class GrammarReader {
       case '{':
         throw refused(`${next} where something to repeat is expected`);
       default:
-        return this.rule(next, cursor.path);
+        return this.rule(next);
     }
   }
 }
@@ -167,6 +173,6 @@ function refused(found: string): ConfigError {
   return new ConfigError({
     asked: 'an output of a grammar',
     found,
-    todo: `Give rules in GBNF, such as ${ROOT} ::= "yes" | "no", of which none contains itself`,
+    todo: `Give rules in GBNF, such as ${ROOT} ::= "yes" | "(" ${ROOT} ")"`,
   });
 }

@@ -7,9 +7,11 @@ import {
   literal,
   optional,
   type Pattern,
+  type Rule,
   repeat,
   sequence,
 } from './pattern.ts';
+import { faultyRule } from './rule-checks.ts';
 import { patternOfExpression } from './regular-expression.ts';
 
 const MAX_DEPTH = 32;
@@ -88,14 +90,35 @@ const comma = sequence(literal(','), space);
  * The texts of JSON that a schema describes, with at most one blank behind a comma and a colon, and with properties in
  * the order of the schema. Objects have no other properties than those that are named. Known are the types, `enum`,
  * `const`, `anyOf`, `$ref` to `$defs`, lengths of texts and of arrays, and `pattern`. Throws ConfigError for a schema
- * that says more, that refers to itself, or that cannot be met.
+ * that says more, or that cannot be met.
  */
 export function patternOfSchema(schema: unknown): Pattern {
-  return new SchemaReader(schema).read(schema, []);
+  const pattern = new SchemaReader(schema).read(schema, []);
+  const faulty = faultyRule(pattern);
+  if (faulty === null) return pattern;
+  const { rule, fault } = faulty;
+  throw refused([], `${rule.name}, which ${fault}, so that it cannot be met`);
+}
+
+/** The texts of all objects of JSON, with at most one blank behind a comma and a colon. */
+export function patternOfAnyObject(): Pattern {
+  const value: Rule = { name: 'value', pattern: sequence() };
+  const inner: Pattern = { kind: 'rule', rule: value };
+  const text = quoted(repeat(letter, 0));
+  const pair = sequence(text, literal(':'), space, inner);
+  const listed = (item: Pattern): Pattern =>
+    optional(sequence(item, repeat(sequence(comma, item), 0)));
+  const object = sequence(literal('{'), listed(pair), literal('}'));
+  const array = sequence(literal('['), listed(inner), literal(']'));
+  const names = ['true', 'false', 'null'].map((name) => literal(name));
+  value.pattern = choice([object, array, text, number, ...names]);
+  return object;
 }
 
 class SchemaReader {
   readonly #root: unknown;
+  /** The schemas that are referred to and not yet read to their ends. */
+  readonly #open = new Map<string, Rule>();
   #parts = 0;
 
   constructor(root: unknown) {
@@ -105,8 +128,7 @@ class SchemaReader {
   read(value: unknown, path: readonly string[]): Pattern {
     if (++this.#parts > MAX_PARTS) throw refused([], `more than ${MAX_PARTS} parts`);
     const schema = parsed(schemaRule, value, path);
-    if (path.length > MAX_DEPTH)
-      throw refused(path, 'a schema that is too deep, or has itself as a part');
+    if (path.length > MAX_DEPTH) throw refused(path, 'a schema that is too deep');
     if ('$ref' in schema) return this.#referred(schema, path);
     if ('const' in schema) {
       only(schema, ['const', 'type'], path);
@@ -175,7 +197,13 @@ class SchemaReader {
     }
     if (target === undefined)
       throw refused(path, `$ref: ${JSON.stringify(reference)}, which is not there`);
-    return this.read(target, [...path, reference]);
+    const open = this.#open.get(reference);
+    if (open !== undefined) return { kind: 'rule', rule: open };
+    const rule: Rule = { name: reference, pattern: sequence() };
+    this.#open.set(reference, rule);
+    rule.pattern = this.read(target, [...path, reference]);
+    this.#open.delete(reference);
+    return { kind: 'rule', rule };
   }
 
   #array(schema: Schema, path: readonly string[]): Pattern {
@@ -219,8 +247,11 @@ class SchemaReader {
   }
 }
 
+function quoted(inner: Pattern): Pattern {
+  return sequence(literal('"'), inner, literal('"'));
+}
+
 function textOf(schema: Schema, path: readonly string[]): Pattern {
-  const quoted = (inner: Pattern): Pattern => sequence(literal('"'), inner, literal('"'));
   if ('pattern' in schema) {
     only(schema, ['type', 'pattern'], path);
     const source = parsed(z.string(), schema['pattern'], path);
@@ -259,6 +290,8 @@ function written(pattern: Pattern, path: readonly string[]): Pattern {
       return { ...pattern, options: pattern.options.map(deeper) };
     case 'repeat':
       return { ...pattern, part: deeper(pattern.part) };
+    case 'rule':
+      throw refused(path, 'a pattern with rules');
     default:
       return pattern satisfies never;
   }

@@ -1,6 +1,6 @@
 import type { Tokenizer } from '@shardwise/data';
 import { patternOfGrammar } from './grammar.ts';
-import { patternOfSchema } from './json-schema.ts';
+import { patternOfAnyObject, patternOfSchema } from './json-schema.ts';
 import { choice, literal, sequence } from './pattern.ts';
 import { PatternConstraint } from './pattern-constraint.ts';
 import { patternOfExpression } from './regular-expression.ts';
@@ -23,12 +23,17 @@ export class OutputConstraints {
     return new PatternConstraint(patternOfSchema(schema), this.#texts);
   }
 
+  /** Any object of JSON. */
+  jsonObject(): TokenConstraint {
+    return new PatternConstraint(patternOfAnyObject(), this.#texts);
+  }
+
   /** Texts that a whole regular expression matches. Throws ConfigError for one that is not known here. */
   regularExpression(source: string): TokenConstraint {
     return new PatternConstraint(patternOfExpression(source), this.#texts);
   }
 
-  /** Texts of the rule `root` of a grammar in GBNF. Throws ConfigError for rules that contain themselves. */
+  /** Texts of the rule `root` of a grammar in GBNF. Throws ConfigError for what is none, and for rules without texts. */
   grammar(source: string): TokenConstraint {
     return new PatternConstraint(patternOfGrammar(source), this.#texts);
   }

@@ -4,7 +4,13 @@ export interface CharacterRange {
   readonly last: number;
 }
 
-/** A set of texts, as a regular expression describes one. */
+/** A part of a pattern that may contain itself. It is there before its pattern has been read. */
+export interface Rule {
+  readonly name: string;
+  pattern: Pattern;
+}
+
+/** A set of texts, as a regular expression describes one, or with rules a grammar. */
 export type Pattern =
   | { readonly kind: 'character'; readonly ranges: readonly CharacterRange[] }
   | { readonly kind: 'sequence'; readonly parts: readonly Pattern[] }
@@ -15,7 +21,8 @@ export type Pattern =
       readonly part: Pattern;
       readonly least: number;
       readonly most: number;
-    };
+    }
+  | { readonly kind: 'rule'; readonly rule: Rule };
 
 const LAST_CODE_POINT = 0x10ffff;
 

@@ -7,7 +7,7 @@ import type { FormFields, ResponseBody } from './request-bodies.ts';
 /** The form that a body asks for. Throws ApiError 400 for one that cannot be met, or that is not known. */
 export function constraintOf(engine: Engine, body: FormFields): TokenConstraint | null {
   const { response_format: format, structured_outputs: own } = body;
-  if (own != null && format?.type === 'json_schema') {
+  if (own != null && format != null && format.type !== 'text') {
     throw new ApiError(400, 'Give response_format or structured_outputs, and not both.', {
       param: 'response_format',
     });
@@ -16,6 +16,7 @@ export function constraintOf(engine: Engine, body: FormFields): TokenConstraint 
     const { schema } = format.json_schema;
     return made('response_format', () => engine.constraints.jsonSchema(schema));
   }
+  if (format?.type === 'json_object') return engine.constraints.jsonObject();
   if (own == null) return null;
   return made('structured_outputs', () => {
     if ('json' in own) return engine.constraints.jsonSchema(own.json);
@@ -28,6 +29,7 @@ export function constraintOf(engine: Engine, body: FormFields): TokenConstraint 
 /** The form that a body of the newer interface asks for. Throws as `constraintOf` does. */
 export function constraintOfText(engine: Engine, { text }: ResponseBody): TokenConstraint | null {
   const format = text?.format;
+  if (format?.type === 'json_object') return engine.constraints.jsonObject();
   if (format?.type !== 'json_schema') return null;
   return made('text.format', () => engine.constraints.jsonSchema(format.schema));
 }

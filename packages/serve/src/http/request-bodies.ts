@@ -30,7 +30,7 @@ type StructuredOutputs =
 /** Fields that say which form an output must have. */
 export interface FormFields {
   readonly response_format?: Maybe<
-    | { readonly type: 'text' }
+    | { readonly type: 'text' | 'json_object' }
     | { readonly type: 'json_schema'; readonly json_schema: { readonly schema: unknown } }
   >;
   readonly structured_outputs?: Maybe<StructuredOutputs>;
@@ -92,7 +92,7 @@ export interface ChatBody extends SamplingFields, StreamFields, FormFields {
 
 /** The form of an output, as the newer interface has it. */
 type TextFormat =
-  | { readonly type: 'text' }
+  | { readonly type: 'text' | 'json_object' }
   | { readonly type: 'json_schema'; readonly name: string; readonly schema: unknown };
 
 /** The body of POST /v1/responses. */

@@ -51,7 +51,7 @@ const neutral = {
 const form = {
   response_format: z
     .discriminatedUnion('type', [
-      z.strictObject({ type: z.literal('text') }),
+      z.strictObject({ type: z.enum(['text', 'json_object']) }),
       z.strictObject({
         type: z.literal('json_schema'),
         json_schema: z.strictObject({
@@ -152,7 +152,7 @@ export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
     .strictObject({
       format: z
         .discriminatedUnion('type', [
-          z.strictObject({ type: z.literal('text') }),
+          z.strictObject({ type: z.enum(['text', 'json_object']) }),
           z.strictObject({
             type: z.literal('json_schema'),
             name: z.string(),
