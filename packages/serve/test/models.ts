@@ -27,6 +27,7 @@ export const golden = z
         greedy: rows,
         eos: z.number(),
         greedyWithEos: rows,
+        earlyBeams: rows,
       }),
     ),
   })
