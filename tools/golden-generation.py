@@ -75,6 +75,22 @@ def run(case):
             for row in rows
             for count, penalty in [(2, 1.0), (4, 0.3)]
         ],
+        # The two best rows of each prompt.
+        "earlyBeams": [
+            text
+            for row in rows
+            for text in added(
+                model,
+                [row],
+                max_new_tokens=BEAM_NEW,
+                num_beams=3,
+                num_return_sequences=2,
+                do_sample=False,
+                eos=eos,
+                length_penalty=2.0,
+                early_stopping=True,
+            )
+        ],
     }
 
 

@@ -37,6 +37,7 @@ const golden = z
         greedyWithEos: rows,
         penalized: rows,
         beams: rows,
+        earlyBeams: rows,
       }),
     ),
     processors: z.object({ ids: rows, results: z.record(z.string(), numbers) }),
@@ -71,7 +72,9 @@ async function added(
   });
 }
 
-describe.each(golden.models)('$name', ({ name, greedy, eos, greedyWithEos, penalized, beams }) => {
+describe.each(golden.models)('$name', (goldenOf) => {
+  const { name, greedy, eos, greedyWithEos, penalized, beams, earlyBeams } = goldenOf;
+
   test('continues prompts of different lengths greedily as transformers does', async () => {
     const model = await build(name);
     expect(await added(model, { maxNewTokens: 40 })).toEqual(greedy);
@@ -99,6 +102,13 @@ describe.each(golden.models)('$name', ({ name, greedy, eos, greedyWithEos, penal
     const [two, four] = [await search(2, 1), await search(4, 0.3)];
     expect(two).toEqual(beams.filter((_, index) => index % 2 === 0));
     expect(four).toEqual(beams.filter((_, index) => index % 2 === 1));
+  });
+
+  test('ends a search of beams as soon as there are enough rows, as transformers does', async () => {
+    const model = await build(name);
+    const options = { maxNewTokens: 12, numBeams: 3, lengthPenalty: 2, earlyStopping: true };
+    const found = await added(model, { ...options, eosTokenId: eos });
+    expect(found).toEqual(earlyBeams.filter((_, index) => index % 2 === 0));
   });
 });
 

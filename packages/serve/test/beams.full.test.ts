@@ -24,7 +24,26 @@ const ways = [
   { numBeams: 3, repetitionPenalty: 1.5 },
 ] as const;
 
-describe.each(golden.models)('The beams of $name', ({ name, eos }) => {
+describe.each(golden.models)('The beams of $name', ({ name, eos, earlyBeams }) => {
+  test('are the two best ones of transformers, which ends early.', async () => {
+    const engine = new Engine(await goldenModel(name), null, { blockSize: 4 });
+    const texts = await Promise.all(
+      golden.prompts.map((prompt) =>
+        answers(engine, {
+          prompt,
+          maxNewTokens: 12,
+          numBeams: 3,
+          samples: 2,
+          lengthPenalty: 2,
+          earlyStopping: true,
+          stopTokenIds: [eos],
+        }),
+      ),
+    );
+    expect(texts.flat().map(({ tokens }) => tokens)).toEqual(earlyBeams);
+    await engine.dispose();
+  });
+
   test.each(ways)('are those of generate, which are those of transformers: %j', async (way) => {
     const model = await goldenModel(name);
     const engine = new Engine(model, null, { blockSize: 4, maxChunkTokens: 7 });

@@ -69,6 +69,31 @@ describe.each(['gpt2', 'llama'] as const)('The keys and values of %s', (family) 
   );
 });
 
+test.each([
+  ['f16', 0],
+  // Processors with products of bf16 add in another order.
+  ['bf16', 0.2],
+] as const)(
+  'A model of %s keeps keys and values in this dtype, and its log-probabilities differ from those of training by at most %d.',
+  async (dtype, most) => {
+    const model = randomModel('llama');
+    await model.to(dtype);
+    const engine = new Engine(model, null, { cacheTokens: 512 });
+    const texts = await Promise.all(requests.map((request) => answer(engine, request)));
+    for (const [index, { tokens, logProbabilities }] of texts.entries()) {
+      const { prompt } = requests[index] ?? expect.fail();
+      const all = await trainingLogProbabilities(model, [...prompt, ...tokens]);
+      for (const [at, own] of logProbabilities.entries()) {
+        const expected = all[prompt.length - 1 + at] ?? Number.NaN;
+        expect(Math.abs(own - expected)).toBeLessThanOrEqual(most);
+      }
+    }
+    // 2 layers, keys and values, 2 heads of 16 numbers of 2 bytes, and a spare block.
+    expect(engine.statistics.cacheBytes).toBe((512 + 16) * 2 * 2 * 32 * 2);
+    await engine.dispose();
+  },
+);
+
 test('Fewer bits take fewer bytes.', async () => {
   const bytes: number[] = [];
   for (const kvCacheDtype of ['auto', 'float16', 'int8'] as const) {

@@ -27,6 +27,7 @@ export const golden = z
         greedy: rows,
         eos: z.number(),
         greedyWithEos: rows,
+        earlyBeams: rows,
       }),
     ),
   })
@@ -104,7 +105,7 @@ export async function trainingLogProbabilities(
   tokens: readonly number[],
 ): Promise<readonly number[]> {
   const ids = fromData(Int32Array.from(tokens), [1, tokens.length], 'i32');
-  const logits: Tensor = model.forward(ids, {});
+  const logits: Tensor = model.forward(ids, {}).to('f32');
   const next = fromData(Int32Array.from(tokens.slice(1)), [1, tokens.length - 1, 1], 'i32');
   const own = logits
     .slice(1, 0, tokens.length - 1)

@@ -1,5 +1,4 @@
 import { computeDType } from '../../base/dtype-kind.ts';
-import { sizeAt } from '../../base/shape.ts';
 import type { AttentionParams } from '../../spec/op.ts';
 import { createNode } from '../create-node.ts';
 import {
@@ -91,9 +90,9 @@ export const attentionOps: CompositeEntries<
  * Shape: kept [N, P, G, D], table [B, M] -> [B, G, M * P, D].
  */
 function throughTable(kept: Node, table: Node): Node {
-  const [stored] = kept.inputs;
-  if (kept.op === 'cast' && stored) return cast(throughTable(stored, table), kept.dtype);
-  const [batch, blocks] = [sizeAt(table.shape, 0), sizeAt(table.shape, 1)];
+  const [stored = kept] = kept.inputs;
+  if (kept.op === 'cast') return cast(throughTable(stored, table), kept.dtype);
+  const [batch = 0, blocks = 0] = table.shape;
   const [, size = 0, groups = 0, width = 0] = kept.shape;
   const gathered = indexSelect(kept, 0, reshape(table, [batch * blocks]), null);
   return permute(reshape(gathered, [batch, blocks * size, groups, width]), [0, 2, 1, 3]);
