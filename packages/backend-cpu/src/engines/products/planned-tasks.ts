@@ -47,12 +47,10 @@ export class PlannedTasks {
 function keyOf(product: MatrixProduct): string {
   const { kind, leftPacking, rightPacking, rows, columns, depth, scale, rounds } = product;
   const { left, right, result, addend, continues } = product;
-  return [
-    ...[kind, leftPacking, rightPacking, rows, columns, depth, rounds, continues],
-    // -0 and 0 have one name.
-    ...[scale, 1 / scale],
-    ...[left.byteOffset, left.rowStride, left.columnStride],
-    ...[right.byteOffset, right.rowStride, right.columnStride],
-    ...[result.byteOffset, result.rowStride, addend?.byteOffset, addend?.rowStride],
-  ].join();
+  // Of the scale, -0 and 0 have one name.
+  const numbers = [rows, columns, depth, rounds, continues, scale, 1 / scale];
+  const ofLeft = [left.byteOffset, left.rowStride, left.columnStride];
+  const ofRight = [right.byteOffset, right.rowStride, right.columnStride];
+  const ofResult = [result.byteOffset, result.rowStride, addend?.byteOffset, addend?.rowStride];
+  return [kind, leftPacking, rightPacking, ...numbers, ...ofLeft, ...ofRight, ...ofResult].join();
 }
