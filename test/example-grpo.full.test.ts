@@ -25,7 +25,7 @@ interface Update {
 /** The updates of a short run. */
 async function updatesOf(ranks: number, ...options: readonly string[]): Promise<readonly Update[]> {
   const few =
-    '--digits 1 --layers 1 --channels 32 --heads 2 --pretraining-steps 100 --pretraining-batch-size 16 ' +
+    '--digits 1 --layers 1 --channels 32 --heads 2 --pretraining-steps 100 --pretraining-loss 0 --pretraining-batch-size 16 ' +
     '--learning-rate 1e-3 --problems-per-step 8 --num-generations 8 --steps 6 --log-every 1';
   const run = ['run', '--nproc', String(ranks), '--plain', '--run-dir', `on-${ranks}`];
   const { exitCode, output } = await runShardwise([...run, script, ...few.split(' '), ...options], {

@@ -11,7 +11,10 @@ const schema = z
     layers: count.default(2),
     heads: count.default(4),
     channels: count.default(96),
-    'pretraining-steps': count.default(400),
+    /** Pre-training ends at this loss of a token, with which a tenth to a fifth of the answers are right. */
+    'pretraining-loss': number.min(0).default(0.42),
+    /** It ends after so many steps at the latest. */
+    'pretraining-steps': count.default(1000),
     'pretraining-batch-size': count.default(128),
     'pretraining-learning-rate': number.positive().default(2e-3),
     /** Updates by rewards. */
@@ -25,7 +28,7 @@ const schema = z
     epsilon: number.positive().default(0.2),
     /** The weight of the divergence from the pre-trained model. */
     beta: number.min(0).default(0),
-    'learning-rate': number.positive().default(3e-4),
+    'learning-rate': number.positive().default(2e-4),
     'max-norm': number.positive().default(1),
     'log-every': count.default(10),
     seed: number.int().nonnegative().default(1),

@@ -2,11 +2,14 @@ import type { GPT2LMHeadModel, ParallelPretrainedModel } from '@shardwise/models
 import { Generator, optim, type RankContext } from 'shardwise';
 import { drawProblems, lengthsOf } from './addition.ts';
 import { selectiveLogSoftmax } from './grpo-loss.ts';
+import { meanOfRanks } from './mean-of-ranks.ts';
 import type { Options } from './options.ts';
 import { padRows } from './padded-rows.ts';
 
-/** The part of the steps in which the learning rate rises, and how far it falls in the others. */
-const [WARMUP, FLOOR] = [0.1, 0.1];
+/** The steps in which the learning rate rises. */
+const WARMUP_STEPS = 30;
+/** After so many steps the ranks look at the loss. */
+const LOOK_EVERY = 5;
 
 /** Trains the model on solved problems until it knows what an answer looks like, and is right now and then. */
 export async function pretrain(
@@ -18,12 +21,10 @@ export async function pretrain(
   const lengths = lengthsOf(options.digits);
   const batchSize = options['pretraining-batch-size'];
   const optimizer = new optim.AdamW(parallel.module.parameters(), { lr });
-  const warmup = Math.min(Math.ceil(WARMUP * steps), steps - 1);
-  const schedule = optim.warmupSchedule(warmup, optim.cosineSchedule(steps - warmup, FLOOR));
   // All ranks draw the problems of all ranks, so that what is learned does not depend on their number.
   const problems = new Generator(options.seed);
   for (let step = 1; step <= steps; step++) {
-    for (const group of optimizer.paramGroups) group.lr = lr * schedule(step);
+    for (const group of optimizer.paramGroups) group.lr = lr * Math.min(1, step / WARMUP_STEPS);
     const all = drawProblems(problems, batchSize * worldSize, options.digits);
     const { inputIds, answers, mask } = padRows(
       all.slice(rank * batchSize, (rank + 1) * batchSize),
@@ -35,8 +36,12 @@ export async function pretrain(
     loss.backward();
     optim.clipGradNorm(parallel.module.parameters(), options['max-norm']);
     await optimizer.step();
-    if (rank === 0 && (step % 100 === 0 || step === steps)) {
-      console.log(`pre-training ${step}/${steps}: loss ${(await loss.item()).toFixed(3)}`);
+    if (step % LOOK_EVERY > 0 && step < steps) continue;
+    const mean = await meanOfRanks([await loss.item()]);
+    const isOver = mean <= options['pretraining-loss'] || step === steps;
+    if (rank === 0 && (step % 50 === 0 || isOver)) {
+      console.log(`pre-training, step ${step}: loss ${mean.toFixed(3)}`);
     }
+    if (isOver) return;
   }
 }

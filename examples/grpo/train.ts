@@ -7,7 +7,6 @@
  *   shardwise run --nproc 2 examples/grpo/train.ts --num-iterations 2 --beta 0.04
  */
 import { cpu } from '@shardwise/backend-cpu';
-import { MeanMetric } from '@shardwise/data';
 import { GPT2LMHeadModel } from '@shardwise/models';
 import { Engine, generateRolloutCompletions, type RolloutCompletion } from '@shardwise/serve';
 import { ConfigError, dist, Generator, init, manualSeed, noGrad, optim, tensor } from 'shardwise';
@@ -21,6 +20,7 @@ import {
   VOCABULARY,
 } from './addition.ts';
 import { groupAdvantages, grpoLoss, selectiveLogSoftmax } from './grpo-loss.ts';
+import { meanOfRanks } from './mean-of-ranks.ts';
 import { readOptions } from './options.ts';
 import { padAnswers, padRows } from './padded-rows.ts';
 import { pretrain } from './pretrain.ts';
@@ -149,12 +149,6 @@ function problemOf(problems: readonly Problem[], index: number): Problem {
   const problem = problems[index];
   if (problem === undefined) throw new RangeError(`no problem ${index}`);
   return problem;
-}
-
-async function meanOfRanks(numbers: readonly number[]): Promise<number> {
-  const metric = new MeanMetric({});
-  await metric.update(tensor(numbers));
-  return metric.compute();
 }
 
 /** Prints what the model answers to the first problem. */

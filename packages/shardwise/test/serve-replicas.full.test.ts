@@ -105,7 +105,7 @@ describe.runIf(process.platform === 'linux')(
 
     it('divides the model, whose texts are those of one rank, and starts all its ranks again', async () => {
       const { command, url } = await serve('--nproc', '2', '--tensor-parallel-size', '2');
-      expect(command.stdout).toMatch(/; 1 replicas, each divided over 2 ranks\n$/);
+      expect(command.stdout).toMatch(/; 1 replica divided over 2 ranks\n$/);
       expect(await textOf(await post(url))).toBe(expectedText);
       const [replica = 0] = await replicasOf(command);
       const answering = post(url, { max_tokens: 400 });

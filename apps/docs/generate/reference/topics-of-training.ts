@@ -297,8 +297,8 @@ export const topicsOfTraining: readonly Section[] = [
       topic(
         'serve/http',
         'Serve over HTTP',
-        "A server of OpenAI's interface, with its limits.",
-        /^serve\/http\//,
+        "A server of OpenAI's interface, with its limits, and one address for several of them.",
+        /^serve\/(http|replicas)\//,
       ),
       topic(
         'serve/engine',

@@ -36,10 +36,11 @@ export async function startReplicas(options: ServeOptions): Promise<Serving> {
     const server = await listen(app, { host, port }).catch((cause: unknown) => {
       throw cannotListen(host, port, cause);
     });
-    const parts = tensorParallelSize > 1 ? `, each divided over ${tensorParallelSize} ranks` : '';
+    const parts = tensorParallelSize > 1 ? ` divided over ${tensorParallelSize} ranks` : '';
+    const replicaCount = count === 1 ? '1 replica' : `${count} replicas`;
     return {
       server,
-      summary: `${summary.replace(/at http:\S+\/v1/, `at ${server.url}/v1`)}; ${count} replicas${parts}`,
+      summary: `${summary.replace(/at http:\S+\/v1/, `at ${server.url}/v1`)}; ${replicaCount}${parts}`,
       get open() {
         return app.open;
       },
