@@ -1,8 +1,8 @@
 import { type WebGpuBackend, webgpu } from '@shardwise/backend-webgpu';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { afterAll, describe, it } from 'vitest';
-import type { AttentionTask } from '../packages/strategies/test/attention-training.ts';
-import { compareOn } from '../packages/strategies/test/compare-with-one-rank.ts';
+import type { AttentionTask } from './attention-training.ts';
+import { compareOn } from './compare-with-one-rank.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
 
