@@ -86,7 +86,7 @@ it('reading a tensor before init says how to begin', () =>
     error: ConfigError,
     code: 'CONFIG',
     fields: {},
-    says: ['to compute a tensor', 'no device set for this rank', 'Call `await init()`'],
+    says: ['to compute a tensor', 'a rank without a device', 'Call `await init()`'],
   }));
 
 describe('experts and parameter servers', () => {

@@ -62,8 +62,8 @@ export function currentSession(): Session {
   if (session !== null) return session;
   throw new ConfigError({
     asked: 'to compute a tensor',
-    found: 'no device set for this rank',
-    todo: "Call `await init()` from 'shardwise', or `setRank({ device: await cpu() })`, before the first tensor is read",
+    found: 'a rank without a device',
+    todo: "Call `await init()` from 'shardwise', or `setRank({ device: await cpu() })` first",
   });
 }
 

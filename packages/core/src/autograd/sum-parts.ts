@@ -40,15 +40,9 @@ export function addParts(a: Node, b: Node): Node {
  * the axis types of the gradient, because zeros are a term of any sum. Shape: condition bool [], N -> N.
  */
 export function partWhere(condition: Node, gradient: Node): Node {
-  const zeros = constantLike(gradient, 0);
   const everywhere = expandTo(condition, gradient.shape, gradient);
-  return createNode(
-    elementwiseOps.where,
-    'where',
-    none,
-    [everywhere, gradient, zeros],
-    gradient.axisTypes,
-  );
+  const inputs = [everywhere, gradient, constantLike(gradient, 0)];
+  return createNode(elementwiseOps.where, 'where', none, inputs, gradient.axisTypes);
 }
 
 /** The axis types of a sum of gradients. Whatever types the parts have, each is a term of the value's gradient. */
@@ -80,8 +74,7 @@ function pieceOf(node: Node): Piece | undefined {
   const [content] = node.inputs;
   if (!isOp(node, 'pad') || node.params.value !== 0 || content === undefined) return undefined;
   const { before, after } = node.params;
-  const padded = before.flatMap((size, dim) => (size > 0 || (after[dim] ?? 0) > 0 ? [dim] : []));
-  const [dim] = padded;
-  if (dim === undefined || padded.length > 1) return undefined;
+  const [dim, ...more] = before.flatMap((size, at) => (size + (after[at] ?? 0) > 0 ? [at] : []));
+  if (dim === undefined || more.length > 0) return undefined;
   return { dim, start: before[dim] ?? 0, content };
 }

@@ -90,8 +90,7 @@ export const attentionOps: CompositeEntries<
  * Shape: kept [N, P, G, D], table [B, M] -> [B, G, M * P, D].
  */
 function throughTable(kept: Node, table: Node): Node {
-  const [stored = kept] = kept.inputs;
-  if (kept.op === 'cast') return cast(throughTable(stored, table), kept.dtype);
+  if (kept.op === 'cast') return cast(throughTable(kept.inputs[0] ?? kept, table), kept.dtype);
   const [batch = 0, blocks = 0] = table.shape;
   const [, size = 0, groups = 0, width = 0] = kept.shape;
   const gathered = indexSelect(kept, 0, reshape(table, [batch * blocks]), null);
