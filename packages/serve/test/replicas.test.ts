@@ -74,6 +74,28 @@ describe('An application that divides requests between replicas', () => {
     await expect.poll(() => waiting.length).toBe(2);
   });
 
+  test('lets replicas refuse pages of other addresses, gives its page to those without a key, and draws one cache.', async () => {
+    const seen: unknown[] = [];
+    const replica = (name: string) =>
+      serve((response, request) => {
+        seen.push([name, request.url, request.headers['sec-fetch-site']]);
+        response.end();
+      });
+    const [first, second] = await Promise.all([replica('first'), replica('second')]);
+    const key = { authorization: 'Bearer secret' };
+    const app = appOf([first, second], { apiKeys: ['secret'] });
+    await app.post({}, { ...key, 'sec-fetch-site': 'cross-site' });
+    expect(seen.splice(0)).toEqual([['first', '/v1/completions', 'cross-site']]);
+    const statusAt = async (path: string): Promise<number> => (await app.fetch(get(path))).status;
+    expect([await statusAt('/'), await statusAt('/page.js')]).toEqual([200, 200]);
+    expect([await statusAt('/state'), await statusAt('/metrics')]).toEqual([401, 401]);
+    seen.length = 0;
+    for (const path of ['/state', '/state']) {
+      await app.fetch(new Request(`http://localhost${path}`, { headers: key }));
+    }
+    expect(seen.map((each) => String(each))).toEqual(['first,/state,', 'first,/state,']);
+  });
+
   test('passes the body, the status and the headers of an answer on, and the key of a request.', async () => {
     let seen: unknown;
     const replica = await serve((response, request) => {

@@ -3,10 +3,13 @@ import type { CharacterRange, Pattern, Rule } from './pattern.ts';
 
 /*
  * Patterns come from clients. These limits are those of the places of a pattern, of the places that are looked at for
- * all texts, and of those that are kept.
+ * all texts and for one token, during which nobody else is answered, and of those that are kept.
  */
 const MAX_PLACES = 20_000;
 const MAX_WORK = 5e8;
+const MAX_WORK_OF_TOKEN = 2e7;
+/** To join a place to a state takes this many times as long as to look at one. */
+const WORK_OF_JOINING = 20;
 const MAX_KEPT = 5e6;
 /** The most places where one text may be. */
 const MAX_REACHED = 20_000;
@@ -50,6 +53,7 @@ export class Automaton {
   readonly #known = new Map<string, AutomatonState>();
   readonly #end: number;
   #work = 0;
+  #mostWork = MAX_WORK_OF_TOKEN;
   #kept = 0;
   readonly start: AutomatonState;
 
@@ -60,12 +64,17 @@ export class Automaton {
     this.start = this.#stateOf([this.#position(first, null)]);
   }
 
+  /** Says that what is looked at from now on is for another token. */
+  beginToken(): void {
+    this.#mostWork = Math.min(MAX_WORK, this.#work + MAX_WORK_OF_TOKEN);
+  }
+
   /** The state behind one more character. Null if it may not follow. Throws DataError if this takes too long. */
   next(state: AutomatonState, codePoint: number): AutomatonState | null {
     const known = state.next.get(codePoint);
     if (known !== undefined) return known;
     this.#work += state.positions.length;
-    if (this.#work > MAX_WORK || this.#kept > MAX_KEPT) throw tooSlow();
+    if (this.#work > this.#mostWork || this.#kept > MAX_KEPT) throw tooSlow();
     const reached = state.positions.flatMap(({ place, behind }) =>
       (this.#edges[place] ?? [])
         .filter(({ ranges }) => ranges.some((r) => r.first <= codePoint && codePoint <= r.last))
@@ -86,6 +95,7 @@ export class Automaton {
       if (behind !== null && this.#ends.has(place)) reached.add(behind);
       if (reached.size > MAX_REACHED) throw tooSlow();
     }
+    this.#work += WORK_OF_JOINING * reached.size;
     const all = [...reached].toSorted((a, b) => a.number - b.number);
     const key = all.map(({ number }) => number).join();
     const known = this.#known.get(key);

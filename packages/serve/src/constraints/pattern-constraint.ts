@@ -47,6 +47,7 @@ export class PatternConstraint implements TokenConstraint {
   #tokensBehind(state: AutomatonState): readonly number[] {
     const known = this.#allowed.get(state);
     if (known !== undefined) return known;
+    this.#automaton.beginToken();
     const found: number[] = [];
     const walk = (from: AutomatonState, { tokens, next }: TokenTree): void => {
       found.push(...tokens);

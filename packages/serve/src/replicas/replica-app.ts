@@ -3,6 +3,7 @@ import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { ApiError, apiErrorOf } from '../http/api-error.ts';
 import { ApiKeys } from '../http/api-keys.ts';
 import type { OpenAIApp } from '../http/openai-app.ts';
+import { pagePaths } from '../http/page/page-routes.ts';
 import { readBytes } from '../http/read-body.ts';
 import { forward, type ForwardedRequest, wholeBody } from './forward.ts';
 import { joinedMetrics } from './joined-metrics.ts';
@@ -47,7 +48,8 @@ export interface ReplicaApp extends OpenAIApp {
 
 /**
  * Divides requests between servers of the same model: each goes to the one with the fewest tokens outstanding, which are
- * estimated by the length of the body and by the tokens that it asks for. `/metrics` has the figures of all.
+ * estimated by the length of the body and by the tokens that it asks for. `/metrics` has the figures of all, and `/state` those
+ * of the first one.
  */
 export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
   checkOptions('replicaApp', options, replicaRules);
@@ -59,9 +61,10 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
 
   /** The address of the replica with the least to do, and the replica. Throws ApiError 503 if none listens. */
   const choose = (
+    among: readonly Replica[],
     lost: ReadonlySet<string>,
   ): { readonly url: string; readonly replica: Replica } => {
-    const [first] = replicas
+    const [first] = among
       .flatMap((replica) =>
         replica.url === null || lost.has(replica.url) ? [] : [{ replica, url: replica.url }],
       )
@@ -84,10 +87,14 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
   };
 
   /** Passes a request on. A whole answer is read to its end first, so that another rank can begin anew if it is cut off. */
-  const pass = async (request: ForwardedRequest, tokens: number): Promise<Response> => {
+  const pass = async (
+    request: ForwardedRequest,
+    tokens: number,
+    among = replicas,
+  ): Promise<Response> => {
     const lost = new Set<string>();
     for (;;) {
-      const { url, replica } = choose(lost);
+      const { url, replica } = choose(among, lost);
       const end = begin(replica, tokens);
       let isStream = false;
       try {
@@ -128,7 +135,8 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
       const body = { status, replicas: replicas.length, listening };
       return Response.json(body, { status: status === 'ok' ? 200 : 503 });
     }
-    keys.tenantOf(request.headers.get('authorization') ?? undefined);
+    const isPage = request.method === 'GET' && pagePaths.includes(pathname);
+    if (!isPage) keys.tenantOf(request.headers.get('authorization') ?? undefined);
     if (isClosing && request.method !== 'GET') throw closing();
     const body = request.method === 'POST' ? await readBytes(request, maxBodyBytes) : null;
     const forwarded = {
@@ -139,6 +147,9 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
       signal: request.signal,
     };
     if (pathname === '/metrics' && request.method === 'GET') return metrics(forwarded);
+    // The page draws one cache, and not one after the other.
+    if (pathname === '/state')
+      return pass(forwarded, 0, replicas.filter(({ url }) => url !== null).slice(0, 1));
     return pass(forwarded, body === null ? 0 : tokensOfBody(body));
   };
 
@@ -153,8 +164,11 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
   };
 }
 
+/** What a replica reads of a request. By `sec-fetch-site` it refuses the pages of other addresses. */
+const keptHeaders = ['authorization', 'content-type', 'accept', 'sec-fetch-site'];
+
 function headersOf(request: Request, body: Uint8Array | null): Record<string, string> {
-  const kept = ['authorization', 'content-type', 'accept'].flatMap((name) => {
+  const kept = keptHeaders.flatMap((name) => {
     const value = request.headers.get(name);
     return value === null ? [] : [[name, value] as const];
   });

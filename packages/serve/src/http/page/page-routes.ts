@@ -22,6 +22,9 @@ const files = [
   ['/page.js', 'text/javascript', pageScript],
 ] as const;
 
+/** Where the page and its files are, for which nobody needs a key. */
+export const pagePaths: readonly string[] = files.map(([path]) => path);
+
 /** Serves the page with a chat. It contains nothing that needs a key, and asks for one if the interface does. */
 export function addPage(app: Hono): void {
   for (const [path, type, text] of files) {
