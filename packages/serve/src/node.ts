@@ -1,3 +1,4 @@
+export { isLoopback } from './http/local-names.ts';
 export { listen, type ListeningServer, type ListenOptions } from './http/listen.ts';
 export { openAIApp, type OpenAIApp, type OpenAIAppOptions } from './http/openai-app.ts';
 export {

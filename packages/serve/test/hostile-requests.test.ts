@@ -1,3 +1,4 @@
+import { request as httpRequest } from 'node:http';
 import { Generator } from '@shardwise/core/extend';
 import { byteTokenizer } from '@shardwise/data';
 import { GPT2LMHeadModel } from '@shardwise/models';
@@ -62,6 +63,24 @@ const long = { model: 'small', prompt: 'Once', max_tokens: 2000, ignore_eos: tru
 
 test('Without another host, a server listens where other machines cannot reach it.', () => {
   expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+});
+
+test('A name that somebody lets lead to this machine gets no answer from a server without keys.', async () => {
+  const statusFor = (host: string): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const { port } = new URL(server.url);
+      const sent = httpRequest({ port, path: '/v1/models', headers: { host } }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      sent.on('error', reject).end();
+    });
+  for (const host of ['localhost:8000', '127.0.0.1', '[::1]:8000', 'chat.localhost']) {
+    expect(await statusFor(host), host).toBe(200);
+  }
+  for (const host of ['rebound.example:8000', 'localhost.example', '127.0.0.1.example']) {
+    expect(await statusFor(host), host).toBe(421);
+  }
 });
 
 test('A page of another address gets no answer, and begins nothing.', async () => {

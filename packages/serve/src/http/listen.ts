@@ -2,6 +2,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { ApiError } from './api-error.ts';
+import { isLoopback, namesThisMachine } from './local-names.ts';
 import type { OpenAIApp } from './openai-app.ts';
 
 /** Options of `listen`. */
@@ -37,14 +39,22 @@ const HEADERS_TIMEOUT_MS = 10_000;
 /** For reading a whole request. Its answer may take longer. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
-/** Answers requests that come to a port. Rejects if it cannot listen there. */
+/**
+ * Answers requests that come to a port. Rejects if it cannot listen there. Where nobody needs a key, because other machines
+ * cannot reach the address, requests that name another machine get status 421: pages send them.
+ */
 export async function listen(
   app: OpenAIApp,
   options: ListenOptions = {},
 ): Promise<ListeningServer> {
   checkOptions('listen', options, listenRules);
   const { port = 8000, host = '127.0.0.1', maxConnections = 1024 } = options;
-  const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const isOpen = !app.needsKey && isLoopback(host);
+  const fetch: OpenAIApp['fetch'] = (request) =>
+    isOpen && !namesThisMachine(request.headers.get('host'))
+      ? otherName().response()
+      : app.fetch(request);
+  const answer = getRequestListener(fetch, { overrideGlobalObjects: false });
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -77,4 +87,11 @@ export async function listen(
     },
     cut,
   };
+}
+
+function otherName(): ApiError {
+  return new ApiError(
+    421,
+    'This server has no API key, so it only answers requests to localhost. Give it a key to reach it by another name.',
+  );
 }

@@ -52,6 +52,8 @@ const defaults: ServerLimits = {
 
 /** An application that answers requests of OpenAI's interface. */
 export interface OpenAIApp {
+  /** Whether requests need one of its keys. */
+  readonly needsKey: boolean;
   readonly fetch: (request: Request) => Response | Promise<Response>;
   /** Refuses new requests from now on. */
   close(): void;
@@ -159,6 +161,7 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
     ),
   );
   return {
+    needsKey: apiKeys.length > 0,
     fetch: (request) => app.fetch(request),
     close: () => {
       isClosing = true;

@@ -154,6 +154,7 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
   };
 
   return {
+    needsKey: apiKeys.length > 0,
     get open() {
       return open;
     },

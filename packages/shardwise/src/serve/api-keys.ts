@@ -1,5 +1,5 @@
-import { isIP } from 'node:net';
 import { ConfigError } from '@shardwise/core/extend';
+import { isLoopback } from '@shardwise/serve/node';
 import { textOf } from '../environment/variables.ts';
 import type { ServeOptions } from './serve-options.ts';
 
@@ -42,8 +42,4 @@ export function apiKeysOf(
     },
     { host },
   );
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
