@@ -19,7 +19,7 @@ export function checkGradientTypes(leaf: Node, gradient: Node): void {
       inputs: [leaf],
       of: `with a gradient of ${describe(leaf, axis)}`,
       found: `the gradient is ${given} there, and not ${gradientType[type]}: ranks would update the value differently`,
-      todo: `Check what was made of it without a type, such as data of which each rank of '${axis}' has its own: declare that as varying`,
+      todo: `Check what was made of it, such as data of which each rank of '${axis}' has its own: declare that as varying`,
     });
   }
 }

@@ -58,7 +58,7 @@ export function tornFault({ op, inputs }: NewNode, axis: string): LayoutError {
     axis,
     inputs,
     of: `of ${describe(needy, axis)} and ${describe(other, axis)}`,
-    found: `each rank of '${axis}' would owe the invariant value another gradient, and nothing adds them up`,
+    found: `each rank of '${axis}' would owe the invariant value another gradient`,
     todo: `Use reinterpret(x, '${axis}', 'invariant', 'replicate') in its place, which sums its gradient over the ranks, or name its module in the plan of tensorParallel`,
   });
 }

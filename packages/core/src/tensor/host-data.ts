@@ -52,7 +52,7 @@ export function toBytes(data: HostData): Uint8Array {
   if (buffer instanceof ArrayBuffer && buffer.detached) {
     throw new TensorStateError({
       asked: `The elements of a ${data.constructor.name}`,
-      found: 'its memory was given away, as a parameter made of it does with its first use',
+      found: 'its memory was given to a parameter made of it',
       todo: 'Give each tensor an array of its own, as array.slice()',
     });
   }

@@ -142,8 +142,7 @@ function hookOf(options: DistributedDataParallelOptions): CommHook | undefined {
   if (!gradientAsBucketView) {
     throw new ConfigError({
       asked: 'gradientAsBucketView: false',
-      found:
-        'gradients that are computed and averaged in the memory of their message, without copies',
+      found: 'gradients that are averaged in the memory of their message',
       todo: 'Leave the option out',
     });
   }

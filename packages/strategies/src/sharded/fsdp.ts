@@ -117,7 +117,7 @@ function twoCopies(ranks: number): ConfigError {
   return new ConfigError(
     {
       asked: `fsdp with zeroHpzPartitionSize: ${ranks} and reshardAfterForward`,
-      found: 'two options that say what is kept between the forward and the backward pass',
+      found: 'two options that say what is kept',
       todo: 'Leave out reshardAfterForward',
     },
     { option: 'zeroHpzPartitionSize' },

@@ -139,8 +139,7 @@ function requireNoZeroPlusPlus(strategy: string, options: ZeroOptions): void {
   throw new ConfigError(
     {
       asked: `${name} in ${strategy}`,
-      found:
-        'ranks that keep whole parameters, which they neither gather for a pass nor update apart from what they read',
+      found: 'ranks that keep whole parameters',
       todo: 'Write stage: 3, or leave the option out',
     },
     { option: name },
