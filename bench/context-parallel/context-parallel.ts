@@ -11,7 +11,7 @@ import type { ContextSettings } from './settings.ts';
 const ROUNDS = 9;
 const usual = { ranks: 2, length: 4096, layers: 2, width: 128, heads: 4, vocabulary: 512 };
 /** A sequence of which no rank could keep the logits: 17 GB in f32. */
-const long = { length: 131_072, layers: 1, width: 64, heads: 2, vocabulary: 32_768, tile: 256 };
+const long = { length: 131_072, layers: 1, width: 64, heads: 2, vocabulary: 32_768, tile: 512 };
 const longRanks = 4;
 const contestants = ['ddp', 'ring', 'allGather', 'ulysses'] as const;
 
