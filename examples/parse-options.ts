@@ -2,6 +2,20 @@ import { parseArgs } from 'node:util';
 import { ConfigError } from 'shardwise';
 import { z } from 'zod';
 
+export const number = z.coerce.number({ error: 'expected a number' });
+/** A whole number above 0. */
+export const count = number.int({ error: 'expected a whole number' }).positive();
+
+/** Refuses heads that do not share out the channels evenly. */
+export function checkHeads(
+  { heads, channels }: { readonly heads: number; readonly channels: number },
+  context: z.RefinementCtx,
+): void {
+  if (channels % heads === 0) return;
+  const message = `${heads} heads do not divide ${channels} channels`;
+  context.addIssue({ code: 'custom', path: ['heads'], message });
+}
+
 /**
  * Reads the command line of an example's rank by a schema. Options in `lists` may occur several times. `--help` prints
  * the options with their defaults, once, and ends the rank. Throws a ConfigError that names each option that is wrong.

@@ -1,9 +1,9 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { observeGraph } from '@shardwise/core/extend';
 import { onRanks } from '@shardwise/testing/node';
 import { dist, fromData, manualSeed, optim } from 'shardwise';
 import { expect, it } from 'vitest';
 import { LongModel } from '../bench/context-parallel/long-model.ts';
+import { observeValues } from './support/observe-values.ts';
 
 const ranks = 4;
 const sizes = { length: 16_384, layers: 1, width: 64, heads: 2, vocabulary: 4096, tile: 256 };
@@ -42,18 +42,8 @@ async function train(): Promise<readonly Memory[]> {
         );
       const [ids, labels] = [tokens(0), tokens(1)];
       let largest = 0;
-      const stop = observeGraph({
-        gradient() {},
-        backward() {},
-        remade() {},
-        update() {},
-        run(nodes) {
-          for (const { shape } of nodes)
-            largest = Math.max(
-              largest,
-              shape.reduce((count, size) => count * size, 1),
-            );
-        },
+      const stop = observeValues((_, elements) => {
+        largest = Math.max(largest, elements);
       });
       const losses: number[] = [];
       for (let step = 0; step < 2; step++) {

@@ -1,8 +1,8 @@
-import { observeGraph } from '@shardwise/core/extend';
 import { interpreter } from '@shardwise/testing';
 import { fromData, manualSeed, setRank } from 'shardwise';
 import { expect, it } from 'vitest';
 import { LongModel } from '../bench/context-parallel/long-model.ts';
+import { observeValues } from './support/observe-values.ts';
 
 const sizes = { length: 64, layers: 2, width: 8, heads: 2, vocabulary: 96 };
 
@@ -13,18 +13,9 @@ async function largest(tile: number): Promise<{ any: number; inner: number; loss
   const { length, width, vocabulary, ...others } = sizes;
   const model = new LongModel({ ...others, width, vocabulary, tile });
   const most = { any: 0, inner: 0 };
-  const stop = observeGraph({
-    gradient() {},
-    backward() {},
-    remade() {},
-    update() {},
-    run(nodes) {
-      for (const { shape } of nodes) {
-        const elements = shape.reduce((count, size) => count * size, 1);
-        most.any = Math.max(most.any, elements);
-        if (shape.at(-1) === 4 * width) most.inner = Math.max(most.inner, elements);
-      }
-    },
+  const stop = observeValues((shape, elements) => {
+    most.any = Math.max(most.any, elements);
+    if (shape.at(-1) === 4 * width) most.inner = Math.max(most.inner, elements);
   });
   const tokens = (from: number) =>
     fromData(

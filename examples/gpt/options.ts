@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseOptions } from '../parse-options.ts';
+import { checkHeads, count, number, parseOptions } from '../parse-options.ts';
 
 /** Text that exists after `npm ci`: the declarations of the packages that the repository uses. */
 const installedDeclarations = [
@@ -22,9 +22,6 @@ const strategyNames = [
   'experts',
   'none',
 ] as const;
-
-const number = z.coerce.number({ error: 'expected a number' });
-const count = number.int({ error: 'expected a whole number' }).positive();
 
 const schema = z
   .strictObject({
@@ -57,8 +54,7 @@ const schema = z
     const refuse = (option: string, message: string): void => {
       context.addIssue({ code: 'custom', path: [option], message });
     };
-    if (channels % heads !== 0)
-      refuse('heads', `${heads} heads do not divide ${channels} channels`);
+    checkHeads({ heads, channels }, context);
     if (strategy === 'experts' && experts === 0)
       refuse('experts', 'the strategy shards experts, and the model has none');
     if (experts > 0 && strategy.startsWith('pp'))

@@ -1,8 +1,5 @@
 import { z } from 'zod';
-import { parseOptions } from '../parse-options.ts';
-
-const number = z.coerce.number({ error: 'expected a number' });
-const count = number.int({ error: 'expected a whole number' }).positive();
+import { checkHeads, count, number, parseOptions } from '../parse-options.ts';
 
 const schema = z
   .strictObject({
@@ -19,11 +16,7 @@ const schema = z
     'checkpoint-every': count.default(150),
     seed: number.int().nonnegative().default(1),
   })
-  .superRefine(({ heads, channels }, context) => {
-    if (channels % heads === 0) return;
-    const message = `${heads} heads do not divide ${channels} channels`;
-    context.addIssue({ code: 'custom', path: ['heads'], message });
-  });
+  .superRefine(checkHeads);
 
 export type Options = z.infer<typeof schema>;
 

@@ -1,8 +1,5 @@
 import { z } from 'zod';
-import { parseOptions } from '../parse-options.ts';
-
-const number = z.coerce.number({ error: 'expected a number' });
-const count = number.int({ error: 'expected a whole number' }).positive();
+import { count, number, parseOptions } from '../parse-options.ts';
 
 const schema = z.strictObject({
   /** A folder of a language model with its tokenizer, or `none`: a small Llama that is pre-trained first. */

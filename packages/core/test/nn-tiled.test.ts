@@ -1,6 +1,6 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { observeGraph } from '../src/graph/observe-graph.ts';
+import { observeValues } from '../../../test/support/observe-values.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
 import { tiled } from '../src/nn/tiled.ts';
 import { manualSeed } from '../src/random/keys.ts';
@@ -26,18 +26,8 @@ async function perceptron(tile: number | null): Promise<{ numbers: number[]; mos
   const [up, down, x] = [new Linear(width, inner), new Linear(inner, width), inputOf()];
   const forward = (part: Tensor): Tensor => down.forward(up.forward(part).gelu());
   let most = 0;
-  const stop = observeGraph({
-    gradient() {},
-    backward() {},
-    remade() {},
-    update() {},
-    run(nodes) {
-      for (const { shape } of nodes)
-        most = Math.max(
-          most,
-          shape.reduce((a, b) => a * b, 1),
-        );
-    },
+  const stop = observeValues((_, elements) => {
+    most = Math.max(most, elements);
   });
   const y = tile === null ? forward(x) : tiled(forward, x, { tile });
   y.square().sum().backward();

@@ -48,3 +48,12 @@ export function apiErrorOf(error: unknown): ApiError {
   if (isUserError(error)) return new ApiError(400, error.message);
   return new ApiError(500, 'The server failed to answer the request.', { type: 'server_error' });
 }
+
+/** What requests get while a server closes. */
+export function closingError(): ApiError {
+  return new ApiError(503, 'The server is closing. Ask another one.', {
+    type: 'server_error',
+    code: 'closing',
+    headers: { 'retry-after': '1' },
+  });
+}

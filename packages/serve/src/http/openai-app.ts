@@ -1,7 +1,7 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
 import { type Context, Hono } from 'hono';
 import type { z } from 'zod';
-import { ApiError, apiErrorOf } from './api-error.ts';
+import { ApiError, apiErrorOf, closingError } from './api-error.ts';
 import { ApiKeys } from './api-keys.ts';
 import { type AppContext, type Call, seconds, type ServerLimits } from './app-context.ts';
 import { chatCompletions } from './chat.ts';
@@ -103,7 +103,7 @@ export function openAIApp(options: OpenAIAppOptions): OpenAIApp {
     app.post(path, async (c) => {
       requireSameOrigin(c.req.header('sec-fetch-site'));
       const tenant = keys.tenantOf(c.req.header('authorization'));
-      if (isClosing) throw closing();
+      if (isClosing) throw closingError();
       const body = await readBody(c.req.raw, context.limits.maxBodyBytes, schema);
       const abort = new AbortController();
       c.req.raw.signal.addEventListener('abort', () => abort.abort());
@@ -196,12 +196,4 @@ function requireAdapters(models: readonly ServedModel[]): void {
       todo: 'Give the engine the adapter: what stackAdapters returned',
     });
   }
-}
-
-function closing(): ApiError {
-  return new ApiError(503, 'The server is closing. Ask another one.', {
-    type: 'server_error',
-    code: 'closing',
-    headers: { 'retry-after': '1' },
-  });
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
-import { ApiError, apiErrorOf } from '../http/api-error.ts';
+import { ApiError, apiErrorOf, closingError } from '../http/api-error.ts';
 import { ApiKeys } from '../http/api-keys.ts';
 import type { OpenAIApp } from '../http/openai-app.ts';
 import { pagePaths } from '../http/page/page-routes.ts';
@@ -137,7 +137,7 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
     }
     const isPage = request.method === 'GET' && pagePaths.includes(pathname);
     if (!isPage) keys.tenantOf(request.headers.get('authorization') ?? undefined);
-    if (isClosing && request.method !== 'GET') throw closing();
+    if (isClosing && request.method !== 'GET') throw closingError();
     const body = request.method === 'POST' ? await readBytes(request, maxBodyBytes) : null;
     const forwarded = {
       method: request.method,
@@ -215,13 +215,5 @@ function rankLost(): ApiError {
   return new ApiError(502, 'The rank that answered was lost. Send the request again.', {
     type: 'server_error',
     code: 'rank_lost',
-  });
-}
-
-function closing(): ApiError {
-  return new ApiError(503, 'The server is closing. Ask another one.', {
-    type: 'server_error',
-    code: 'closing',
-    headers: { 'retry-after': '1' },
   });
 }
