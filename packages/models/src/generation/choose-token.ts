@@ -1,5 +1,5 @@
 import type { Generator } from '@shardwise/core/extend';
-import { softmax } from './logits-processors.ts';
+import { powersOf } from './logits-processors.ts';
 
 /** The token of the highest score, and the first one of equal ones. */
 export function mostLikely(scores: Float32Array): number {
@@ -10,14 +10,22 @@ export function mostLikely(scores: Float32Array): number {
   return best;
 }
 
-/** Draws a token by its probability, with one number of the generator. */
-export function drawToken(scores: Float32Array, generator: Pick<Generator, 'uniform'>): number {
-  const probabilities = softmax(scores);
+/**
+ * Draws a token by its probability, with one number of the generator. Who draws often gives a workspace, which saves an
+ * array of the vocabulary's size for each token.
+ * Shape: scores, workspace [V].
+ */
+export function drawToken(
+  scores: Float32Array,
+  generator: Pick<Generator, 'uniform'>,
+  workspace: Float64Array = new Float64Array(scores.length),
+): number {
+  const whole = powersOf(scores, workspace);
   const [drawn = 0] = generator.uniform(1, 0, 1);
   let sum = 0;
   let last = 0;
-  for (let token = 0; token < probabilities.length; token++) {
-    const probability = probabilities[token] ?? 0;
+  for (let token = 0; token < scores.length; token++) {
+    const probability = (workspace[token] ?? 0) / whole;
     if (probability === 0) continue;
     sum += probability;
     last = token;

@@ -46,7 +46,8 @@ function scaleByTemperature(temperature: number): LogitsProcessor {
 /** Keeps the k highest scores, and those that equal the lowest of them. */
 function keepTopK(k: number): LogitsProcessor {
   return (scores) => {
-    const least = scores.toSorted()[scores.length - k] ?? Number.NEGATIVE_INFINITY;
+    if (k >= scores.length) return;
+    const least = leastOfHighest(scores, k);
     remove(scores, (_, score) => score < least);
   };
 }
@@ -57,7 +58,6 @@ function keepTopP(p: number): LogitsProcessor {
     const probabilities = softmax(scores);
     // Together, tokens below this share of the vocabulary are less than 1 - p. What is left is a small part to sort.
     const share = (1 - p) / scores.length;
-    const removed = new Set<number>();
     const likely: number[] = [];
     let sum = 0;
     for (let token = 0; token < scores.length; token++) {
@@ -65,16 +65,15 @@ function keepTopP(p: number): LogitsProcessor {
       if (probability >= share) likely.push(token);
       else {
         sum += probability;
-        removed.add(token);
+        scores[token] = Number.NEGATIVE_INFINITY;
       }
     }
     likely.sort((a, b) => (scores[a] ?? 0) - (scores[b] ?? 0) || a - b);
     for (const token of likely.slice(0, -1)) {
       sum += probabilities[token] ?? 0;
       if (sum > 1 - p) break;
-      removed.add(token);
+      scores[token] = Number.NEGATIVE_INFINITY;
     }
-    remove(scores, (token) => removed.has(token));
   };
 }
 
@@ -87,6 +86,29 @@ function keepMinP(p: number): LogitsProcessor {
   };
 }
 
+/** The k-th highest score. */
+function leastOfHighest(scores: Float32Array, k: number): number {
+  // A heap of the highest until now, the least of them first. Few scores of a vocabulary get into it.
+  const heap = scores.slice(0, k).sort();
+  for (let token = k; token < scores.length; token++) {
+    const score = scores[token] ?? 0;
+    if (score > (heap[0] ?? 0)) replaceLeast(heap, score);
+  }
+  return heap[0] ?? Number.NEGATIVE_INFINITY;
+}
+
+function replaceLeast(heap: Float32Array, score: number): void {
+  let at = 0;
+  for (;;) {
+    const [left, right] = [heap[2 * at + 1] ?? Infinity, heap[2 * at + 2] ?? Infinity];
+    const least = Math.min(left, right);
+    if (!(least < score)) break;
+    heap[at] = least;
+    at = 2 * at + (left <= right ? 1 : 2);
+  }
+  heap[at] = score;
+}
+
 function remove(scores: Float32Array, isRemoved: (token: number, score: number) => boolean): void {
   for (let token = 0; token < scores.length; token++) {
     if (isRemoved(token, scores[token] ?? 0)) scores[token] = Number.NEGATIVE_INFINITY;
@@ -96,17 +118,23 @@ function remove(scores: Float32Array, isRemoved: (token: number, score: number) 
 // Each token of each sequence is drawn from a whole vocabulary. Loops take a tenth of the time of `from` and `reduce`.
 
 /** Shape: [V] -> [V]. */
-export function softmax(scores: Float32Array): Float64Array {
-  const most = maximum(scores);
+function softmax(scores: Float32Array): Float64Array {
   const powers = new Float64Array(scores.length);
+  const sum = powersOf(scores, powers);
+  for (let token = 0; token < powers.length; token++) powers[token] = (powers[token] ?? 0) / sum;
+  return powers;
+}
+
+/** Writes numbers in the ratio of the probabilities, and returns their sum. Shape: scores, powers [V]. */
+export function powersOf(scores: Float32Array, powers: Float64Array): number {
+  const most = maximum(scores);
   let sum = 0;
   for (let token = 0; token < scores.length; token++) {
     const power = Math.exp((scores[token] ?? 0) - most);
     powers[token] = power;
     sum += power;
   }
-  for (let token = 0; token < powers.length; token++) powers[token] = (powers[token] ?? 0) / sum;
-  return powers;
+  return sum;
 }
 
 /** Shape: [V] -> [V]. */

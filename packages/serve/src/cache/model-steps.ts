@@ -100,7 +100,7 @@ export class ModelSteps {
     const { vocabSize } = this.#facts;
     const width = read.shape.at(-1) ?? vocabSize;
     const each = withLogProbabilities ? 2 : 1;
-    const row = (at: number): Float32Array => values.slice(at * width, at * width + vocabSize);
+    const row = (at: number): Float32Array => values.subarray(at * width, at * width + vocabSize);
     return scored.map((_, index) => ({
       scores: row(each * index),
       logProbabilities: withLogProbabilities ? row(each * index + 1) : null,

@@ -67,6 +67,8 @@ export class Engine {
     preemptions: 0,
   };
   #constraints: OutputConstraints | undefined;
+  /** Scores of one token while it is chosen. */
+  #scores: Float32Array | null = null;
   #loop: Promise<void> | null = null;
   #isDisposed = false;
   /** Why the ranks do not agree any more. */
@@ -380,9 +382,11 @@ export class Engine {
   ): GeneratedToken | undefined {
     const asked = open.request.logProbabilities !== undefined;
     // Samples of a prompt begin with the same scores, which are changed.
+    this.#scores ??= new Float32Array(scores.length);
+    this.#scores.set(scores);
     const next = open.open
       .get(sequence)
-      ?.next(scores.slice(), asked ? logProbabilities : null, sequence.tokens);
+      ?.next(this.#scores, asked ? logProbabilities : null, sequence.tokens);
     if (next === undefined) return undefined;
     this.#counts.generatedTokens++;
     this.#scheduler.append(sequence, next.token);

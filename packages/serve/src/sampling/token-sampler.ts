@@ -10,6 +10,7 @@ export class TokenSampler {
   readonly #promptLength: number;
   /** Numbers that were drawn for tokens to come. The first one is for the next token. */
   readonly #drawn: number[] = [];
+  #workspace: Float64Array | null = null;
 
   /** `promptLength` is the number of tokens that were not generated. */
   constructor(options: SamplingOptions, seed: number, promptLength: number) {
@@ -41,7 +42,9 @@ export class TokenSampler {
     const generator = this.#generator;
     if (generator === null) return mostLikely(scores);
     while (this.#drawn.length <= ahead) this.#drawn.push(...generator.uniform(1, 0, 1));
-    return drawToken(scores, { uniform: () => Float32Array.from(this.#drawn.slice(ahead)) });
+    this.#workspace ??= new Float64Array(scores.length);
+    const drawn = Float32Array.of(this.#drawn[ahead] ?? 0);
+    return drawToken(scores, { uniform: () => drawn }, this.#workspace);
   }
 }
 
