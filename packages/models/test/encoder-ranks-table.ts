@@ -22,6 +22,7 @@ import { assertAllclose } from '@shardwise/testing';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { someForRow } from '../../../test/support/some-for-row.ts';
 import { uniform } from './golden/formulas.ts';
 
 // Letters: B batch, T tokens.
@@ -161,13 +162,14 @@ type Trainings = Record<string, Training>;
 async function trainEach(
   { rank, size }: RankInThread,
   name: StrategyName | 'one rank',
+  titles: readonly string[],
 ): Promise<Trainings> {
   const { axis, of } = planOf(name);
   const share = axis === 'dp' ? rows / size : rows;
   const first = axis === 'dp' ? rank * share : 0;
   const found: Record<string, Training> = {};
   for (const [title, model] of Object.entries(models)) {
-    if (!fits(model, axis)) continue;
+    if (!titles.includes(title) || !fits(model, axis)) continue;
     found[title] = await train(model, of?.(model) ?? null, axis, (x) =>
       x.slice(0, first, first + share),
     );
@@ -219,65 +221,74 @@ function planOf(name: StrategyName | 'one rank') {
 function ranksOf(
   size: number,
   name: StrategyName | 'one rank',
+  titles: readonly string[],
 ): Promise<readonly Readonly<Record<string, Training>>[]> {
   const axes = [{ name: planOf(name).axis, size }];
-  return onRanks(size, (place) => trainEach(place, name), { axes, ...onCpu });
+  return onRanks(size, (place) => trainEach(place, name, titles), { axes, ...onCpu });
 }
 
-describe('an encoder on two ranks', () => {
-  let alone: readonly Readonly<Record<string, Training>>[] = [];
+/** Tests encoders under the strategies: all of them under each, or a part. */
+export function testEncodersOnRanks({ hasAll }: { readonly hasAll: boolean }): void {
+  const rows = strategyNames.map((name, row) => [name, row] as const);
 
-  beforeAll(async () => {
-    alone = await ranksOf(1, 'one rank');
-  });
+  describe('an encoder on two ranks', () => {
+    let alone: readonly Readonly<Record<string, Training>>[] = [];
 
-  test.each(strategyNames)('trains under %s as on one rank', async (strategy) => {
-    const [expected = {}] = alone;
-    const ranks = await ranksOf(2, strategy);
-    const isDivided = ['DDP', 'ZeRO-3', 'FSDP'].includes(strategy);
-    for (const [title, { losses, state }] of Object.entries(expected)) {
-      const found = ranks.flatMap(({ [title]: training }) => training ?? []);
-      if (found.length === 0) {
-        const model = models[title] ?? expect.fail(title);
-        expect(fits(model, planOf(strategy).axis), title).toBe(false);
-        continue;
-      }
-      for (const [step, loss] of losses.entries()) {
-        const each = found.map((training) => training.losses[step] ?? Number.NaN);
-        const mean = each.reduce((sum, value) => sum + value, 0) / each.length;
-        expect(isDivided ? mean : each[0], `${title}, step ${step}`).toBeCloseTo(loss, 5);
-      }
-      for (const training of found) {
-        expect(Object.keys(training.state)).toEqual(Object.keys(state));
-        for (const [name, values] of Object.entries(state)) {
-          assertAllclose(training.state[name] ?? [], values, { rtol: 1e-4, atol: 1e-5 });
+    beforeAll(async () => {
+      alone = await ranksOf(1, 'one rank', Object.keys(models));
+    });
+
+    test.each(rows)('trains under %s as on one rank', async (strategy, row) => {
+      const [expected = {}] = alone;
+      const all = Object.keys(models);
+      const titles = hasAll ? all : someForRow({ row, rows: rows.length }, all, 2);
+      const ranks = await ranksOf(2, strategy, titles);
+      const isDivided = ['DDP', 'ZeRO-3', 'FSDP'].includes(strategy);
+      for (const title of titles) {
+        const { losses, state } = expected[title] ?? expect.fail(title);
+        const found = ranks.flatMap(({ [title]: training }) => training ?? []);
+        if (found.length === 0) {
+          const model = models[title] ?? expect.fail(title);
+          expect(fits(model, planOf(strategy).axis), title).toBe(false);
+          continue;
         }
-      }
-    }
-  });
-
-  test('refuses to cut rows that one token or one image stands for, on each rank', async () => {
-    const mixing = Object.entries(models).filter(([, { isOfTokens }]) => isOfTokens !== true);
-    const refused = await onRanks(
-      2,
-      async () => {
-        const errors: string[] = [];
-        for (const [, { build }] of mixing) {
-          try {
-            await parallelize(build(), compose(contextParallel(), ddp({ axis: 'cp' })));
-          } catch (error) {
-            errors.push(String(error));
+        for (const [step, loss] of losses.entries()) {
+          const each = found.map((training) => training.losses[step] ?? Number.NaN);
+          const mean = each.reduce((sum, value) => sum + value, 0) / each.length;
+          expect(isDivided ? mean : each[0], `${title}, step ${step}`).toBeCloseTo(loss, 5);
+        }
+        for (const training of found) {
+          expect(Object.keys(training.state)).toEqual(Object.keys(state));
+          for (const [name, values] of Object.entries(state)) {
+            assertAllclose(training.state[name] ?? [], values, { rtol: 1e-4, atol: 1e-5 });
           }
         }
-        return errors;
-      },
-      { axes: [{ name: 'cp', size: 2 }], ...onCpu },
-    );
-    for (const errors of refused) {
-      expect(errors).toHaveLength(mixing.length);
-      for (const error of errors) {
-        expect(error).toMatch(/does not say how its sequences can be cut: .* may mix tokens/);
       }
-    }
+    });
+
+    test('refuses to cut rows that one token or one image stands for, on each rank', async () => {
+      const mixing = Object.entries(models).filter(([, { isOfTokens }]) => isOfTokens !== true);
+      const refused = await onRanks(
+        2,
+        async () => {
+          const errors: string[] = [];
+          for (const [, { build }] of mixing) {
+            try {
+              await parallelize(build(), compose(contextParallel(), ddp({ axis: 'cp' })));
+            } catch (error) {
+              errors.push(String(error));
+            }
+          }
+          return errors;
+        },
+        { axes: [{ name: 'cp', size: 2 }], ...onCpu },
+      );
+      for (const errors of refused) {
+        expect(errors).toHaveLength(mixing.length);
+        for (const error of errors) {
+          expect(error).toMatch(/does not say how its sequences can be cut: .* may mix tokens/);
+        }
+      }
+    });
   });
-});
+}
