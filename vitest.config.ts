@@ -1,3 +1,4 @@
+import { globSync } from 'node:fs';
 import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
@@ -12,7 +13,7 @@ const compiled = `${import.meta.dirname}/node_modules/.cache/node`;
 
 const OF_PACKAGES = ['packages/*/test/**/*.test.ts'];
 const OF_ALL = ['apps/*/test/**/*.test.ts', 'test/**/*.test.ts'];
-/** Quick files that need a process of their own. */
+/** Files that need a process of their own. */
 const ALONE = [
   // It counts turns of the event loop, which threads of earlier files would slow.
   'packages/backend-cpu/test/overlap.test.ts',
@@ -22,15 +23,24 @@ const ALONE = [
   'apps/docs/test/record-collective.test.ts',
   // It counts the bytes of arrays of the process, of which those of earlier files are freed at any time.
   'packages/models/test/load-dtype.test.ts',
+  // It opens a device of WebGPU.
+  'packages/strategies/test/context-parallel-webgpu.full.test.ts',
 ];
 const TESTS = [...OF_PACKAGES, ...OF_ALL];
 const FULL = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.full.test.ts'));
 const SLOW = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.slow.test.ts'));
+/** Full files whose ranks are in the thread of the test, and those that compute with no ranks. */
+const FULL_IN_THREAD = globSync([
+  'packages/{data,models,parameter-server,serve,strategies}/test/**/*.full.test.ts',
+  'packages/{backend-cpu,testing}/test/*contract*.full.test.ts',
+  'packages/collectives/test/{algorithms,hosted-contract,loopback-contract}.full.test.ts',
+  'test/{golden*,long-memory,random-sizes}.full.test.ts',
+]).filter((path) => !ALONE.includes(path) && !path.includes('webgpu'));
 
 /**
- * One kind of tests. The quick files of packages share a process, and so do the other quick files, because loading the
- * sources into a new one takes longer than most of them run. The long files are isolated: they take much memory, or start
- * devices.
+ * One kind of tests. The quick files of packages share a process, so do the other quick files, and the full files that
+ * compute in their thread, because loading the sources into a new one takes longer than most of them run. The other
+ * long files are isolated: they start devices, browsers or processes.
  */
 function tests(
   name: string,
@@ -42,16 +52,19 @@ function tests(
   return { extends: true, test: { name, include: [...include], exclude, isolate } };
 }
 
-/** Of these, many take minutes: the files that took longest when all were measured. */
+/** The isolated files that took longest when all were measured. */
 const LONG =
-  /\/strategies\/|\/(packages|site|products|trainings|lora-ranks|example-gpt|pages-on-phones|example-files)\.full\./;
+  /\/(packages|site|pages-on-phones|trainings|serving|products|contract|example-gpt|hosts|example-files)\.full\./;
 
-/** Files that take minutes begin first, so that no worker is left with one when the others have ended. */
+/**
+ * Files that take minutes begin first, so that no worker is left with one when the others have ended. Those that share a
+ * process follow one after another: a worker is kept if the next file is of the same kind.
+ */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const rank = ({ moduleId }: TestSpecification): number =>
-      !/\.(full|slow)\.test\.ts$/.test(moduleId) ? 2 : LONG.test(moduleId) ? 0 : 1;
+    const rank = ({ moduleId, project }: TestSpecification): number =>
+      !project.config.isolate ? 2 : LONG.test(moduleId) ? 0 : 1;
     return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
@@ -74,8 +87,9 @@ export default defineConfig(({ mode }) => {
       projects: [
         ...(onlySlow ? [] : [tests('packages', OF_PACKAGES, [...ALONE, ...FULL, ...SLOW], false)]),
         ...(onlySlow ? [] : [tests('all', OF_ALL, [...ALONE, ...FULL, ...SLOW], false)]),
-        ...(onlySlow ? [] : [tests('alone', ALONE, [], true)]),
-        ...(withFull && !onlySlow ? [tests('full', FULL, SLOW, true)] : []),
+        ...(onlySlow ? [] : [tests('alone', ALONE, [...FULL, ...SLOW], true)]),
+        ...(withFull && !onlySlow ? [tests('full', FULL, [...FULL_IN_THREAD, ...SLOW], true)] : []),
+        ...(withFull && !onlySlow ? [tests('full in thread', FULL_IN_THREAD, SLOW, false)] : []),
         ...(withSlow ? [tests('slow', SLOW, [], true)] : []),
       ],
       passWithNoTests: onlySlow,

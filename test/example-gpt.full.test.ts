@@ -385,12 +385,6 @@ describe('a run that was interrupted', () => {
       [],
       /^Rank 0 failed: ConfigError: to continue in .*: the state was saved with batchSize 8 on each of 2 ranks; this data loader has batchSize 8\. Use batchSize 16/,
     ],
-    [
-      'another batch size',
-      2,
-      ['--batch-size', '4'],
-      /ConfigError: to continue in the middle of an epoch: the state was saved with batchSize 8 on each of 2 ranks; this data loader has batchSize 4 on each of 2 ranks/,
-    ],
   ] as const)('is not continued with %s', async (name, ranks, changed, message) => {
     const run = await train({
       ranks,

@@ -1,23 +1,5 @@
-import { beforeAll, describe, expect, test } from 'vitest';
-import { runCases } from '../support/run-cases.ts';
-import { type Seen, type Situation, situations } from './situations.ts';
-
-const seen = new Map<string, readonly Seen[]>();
-
-beforeAll(async () => {
-  const names = Object.keys(situations);
-  const url = new URL('./situations.ts', import.meta.url);
-  const found = await runCases(
-    2,
-    url,
-    names.map((data) => ({ data })),
-  );
-  for (const [index, name] of names.entries()) seen.set(name, found[index] as readonly Seen[]);
-}, 120_000);
-
-function seenBy(situation: Situation): readonly Seen[] {
-  return seen.get(situation) ?? [];
-}
+import { describe, expect, test } from 'vitest';
+import { play, type Seen, type Situation } from './situations.ts';
 
 describe('collectives happen in the order of the program', () => {
   test.each<[Situation, readonly Seen[]]>([
@@ -45,8 +27,8 @@ describe('collectives happen in the order of the program', () => {
       ],
     ],
     ['a call that memory does not suffice for, and a smaller one', [[3000], [3000]]],
-  ])('%s', (situation, expected) => {
-    expect(seenBy(situation)).toEqual(expected);
+  ])('%s', async (situation, expected) => {
+    expect(await play(situation)).toEqual(expected);
   });
 
   test.each<[Situation, Situation]>([
@@ -62,9 +44,8 @@ describe('collectives happen in the order of the program', () => {
     ['steps of a pipeline that nobody waits for', 'steps of a pipeline'],
     ['towers of tensor parallelism, text read early', 'towers of tensor parallelism'],
     ['towers of tensor parallelism, offloaded, loss read early', 'towers of tensor parallelism'],
-  ])('%s: they train as %s', (situation, unread) => {
-    expect(seenBy(situation)).toHaveLength(2);
-    expect(seenBy(situation)).toEqual(seenBy(unread));
+  ])('%s: they train as %s', async (situation, unread) => {
+    expect(await play(situation)).toEqual(await play(unread));
   });
 });
 
@@ -78,9 +59,8 @@ describe('collectives that are not the same are never paired', () => {
     ['a swapped pair', [/situations\.ts:\d+:\d+/]],
     ['calls that differ and that nobody waits for', [/situations\.ts:\d+:\d+/]],
     ['one call more', [/situations\.ts:\d+:\d+/]],
-  ])('%s: both ranks hear of both', (situation, patterns) => {
-    expect(seenBy(situation)).toHaveLength(2);
-    for (const each of seenBy(situation)) {
+  ])('%s: both ranks hear of both', async (situation, patterns) => {
+    for (const each of await play(situation)) {
       expect(each).toMatchObject({ code: 'COLLECTIVE_MISMATCH' });
       for (const pattern of patterns) {
         expect('message' in each ? each.message : '').toMatch(pattern);
@@ -88,8 +68,8 @@ describe('collectives that are not the same are never paired', () => {
     }
   });
 
-  test('swapped messages: a receiver finds it, and the group of both ends', () => {
-    const both = seenBy('swapped messages');
+  test('swapped messages: a receiver finds it, and the group of both ends', async () => {
+    const both = await play('swapped messages');
     const codes = both.map((each) => ('code' in each ? each.code : ''));
     expect(codes).toContain('COLLECTIVE_MISMATCH');
     for (const each of both) {

@@ -6,7 +6,7 @@ const timeoutMs = 300_000;
 test(
   'programs of 2 ranks whose ranks read different values have the values of those that read all',
   async () => {
-    const [ranks, count] = [2, 25];
+    const [ranks, count] = [2, 15];
     const outcomes = await outcomesInThread(ranks, { from: 1, count });
     expect(differencesOf(outcomes)).toEqual([]);
     const read = outcomes.reduce((sum, each) => sum + each.read, 0);

@@ -1,6 +1,9 @@
-import { createThreadsWorld } from '@shardwise/collectives';
+import { createThreadsWorld, limitCalls } from '@shardwise/collectives';
+import { setRank } from '@shardwise/core';
+import type { Backend, ProcessGroup } from '@shardwise/core/spec';
 import { onRanks } from '@shardwise/testing/node';
 import { runRanks } from '../support/run-ranks.ts';
+import { ProgramRunner } from './program-runner.ts';
 import { mutated, randomProgram } from './random-program.ts';
 import { type Outcome, outcomesOf, type ProgramsTask } from './run-programs.ts';
 
@@ -47,18 +50,36 @@ export async function errorsOf(
   const changed = [...seeds].filter(
     (seed) => mutated(randomProgram(seed, ranks), mutation) !== null,
   );
-  const programs = changed.map((seed) => ({
-    seed,
-    mutation,
-    world: createThreadsWorld({ size: ranks, arenaBytes: 2 * 1024 * 1024 }),
-  }));
-  const options = { data: { programs }, name: 'runMutated', timeoutMs };
-  const found = (await runRanks(ranks, url, options)) as readonly (readonly (string | null)[])[];
-  return changed.map((seed, index) => ({
-    seed,
-    mutation,
-    errors: found.map((ofRank) => ofRank[index] ?? null),
-  }));
+  const outcomes: MutatedOutcome[] = [];
+  for (const seed of changed) {
+    const errors = await onRanks(ranks, ({ rank, group, device }) =>
+      errorOf(group, device, { seed, mutation: rank === 1 ? mutation : null }),
+    );
+    outcomes.push({ seed, mutation, errors });
+  }
+  return outcomes;
+}
+
+/** Runs a program, or this rank's other version of it. Returns its error, or null. */
+async function errorOf(
+  group: ProcessGroup,
+  device: Backend,
+  { seed, mutation }: { readonly seed: number; readonly mutation: number | null },
+): Promise<string | null> {
+  const program = randomProgram(seed, group.size);
+  // Where one rank is in a stage of a pipeline and the other one in a collective, only the time limit tells.
+  limitCalls(group, 1000);
+  try {
+    const own = mutation === null ? program : (mutated(program, mutation) ?? program);
+    await new ProgramRunner(group, device).run(own, 'some');
+    group.close();
+    return null;
+  } catch (error) {
+    group.close(error instanceof Error ? error : new Error(String(error)));
+    // What this rank has made and not read would fail at its end.
+    setRank({ device });
+    return String(error);
+  }
 }
 
 /**

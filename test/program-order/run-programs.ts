@@ -1,8 +1,8 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { joinThreadsWorld, limitCalls, type ThreadsWorld } from '@shardwise/collectives';
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import type { Backend, ProcessGroup } from '@shardwise/core/spec';
 import { interpreter, type RankContext } from '@shardwise/testing';
-import { mutated, randomProgram } from './random-program.ts';
+import { randomProgram } from './random-program.ts';
 import { type Found, ProgramRunner } from './program-runner.ts';
 
 export interface ProgramsTask {
@@ -55,40 +55,6 @@ export async function main({
     device === 'cpu' ? await cpu({ memory: world.memory, ...region }) : interpreter(),
     task,
   );
-}
-
-/** Programs of which one rank has another version, each in a world of its own. */
-export interface MutatedPrograms {
-  readonly programs: readonly {
-    readonly seed: number;
-    readonly mutation: number;
-    readonly world: ThreadsWorld;
-  }[];
-}
-
-/** Runs programs of which rank 1 has another version. Returns the error of this rank for each, or null. */
-export async function runMutated({
-  rank,
-  size,
-  data: { programs },
-}: RankContext<unknown, MutatedPrograms>): Promise<readonly (string | null)[]> {
-  const errors: (string | null)[] = [];
-  for (const { seed, mutation, world } of programs) {
-    const program = randomProgram(seed, size);
-    const group = joinThreadsWorld(world, rank);
-    // Where one rank is in a stage of a pipeline and the other one in a collective, only the time limit tells.
-    limitCalls(group, 3000);
-    try {
-      const own = rank === 1 ? (mutated(program, mutation) ?? program) : program;
-      await new ProgramRunner(group, interpreter()).run(own, 'some');
-      group.close();
-      errors.push(null);
-    } catch (error) {
-      group.close(error instanceof Error ? error : new Error(String(error)));
-      errors.push(String(error));
-    }
-  }
-  return errors;
 }
 
 /** Whether a device computes in f64, so that the programs around an expression do not change its value. */

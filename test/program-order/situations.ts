@@ -1,4 +1,3 @@
-import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import {
   allGather,
   allReduce,
@@ -17,7 +16,7 @@ import {
   tensor,
   type Tensor,
 } from '@shardwise/core';
-import { currentSession } from '@shardwise/core/extend';
+import { currentSession, type ProcessGroup } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   ddp,
@@ -28,7 +27,8 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import { interpreter, type RankContext } from '@shardwise/testing';
+import { interpreter } from '@shardwise/testing';
+import { onRanks } from '@shardwise/testing/node';
 
 /** What a situation gives on one rank: numbers, or the code and the message of an error. */
 export type Seen = readonly number[] | { readonly code: string; readonly message: string };
@@ -151,7 +151,7 @@ const styles = {
   'text.2': rowwiseParallel(),
 };
 
-export const situations = {
+const situations = {
   'a metric that one rank reads first': async (rank) => {
     const loss = allReduce(tensor([1 + rank]), 'dp');
     const accuracy = allReduce(tensor([10 + rank]), 'dp');
@@ -283,10 +283,7 @@ export const situations = {
     numbers.push(await allReduce(tensor([100]), 'dp').item());
     return numbers;
   },
-} satisfies Record<
-  string,
-  (rank: number, group: ReturnType<typeof joinThreadsWorld>) => Promise<readonly number[]>
->;
+} satisfies Record<string, (rank: number, group: ProcessGroup) => Promise<readonly number[]>>;
 
 /** Trains two stages for three steps, whose gradients come from two passes each. Returns the last loss. */
 async function trainPipeline(rank: number, isAwaited: boolean): Promise<number[]> {
@@ -330,19 +327,20 @@ async function evaluateBranches(strategy: Strategy, rank: number): Promise<reado
 
 export type Situation = keyof typeof situations;
 
-export async function main({
-  rank,
-  world,
-  data,
-}: RankContext<ThreadsWorld, Situation>): Promise<Seen> {
-  const group = joinThreadsWorld(world, rank);
-  setRank({ device: interpreter(), mesh: new LineMesh('dp', group) });
-  try {
-    const seen = await situations[data](rank, group);
-    await currentSession().finish();
-    return seen;
-  } catch (error) {
-    if (!ShardwiseError.isInstance(error)) throw error;
-    return { code: error.code, message: error.message };
-  }
+/** Plays a situation on two ranks, and returns what each has seen. */
+export function play(situation: Situation): Promise<readonly Seen[]> {
+  return onRanks(
+    2,
+    async ({ rank, group }): Promise<Seen> => {
+      try {
+        const seen = await situations[situation](rank, group);
+        await currentSession().finish();
+        return seen;
+      } catch (error) {
+        if (!ShardwiseError.isInstance(error)) throw error;
+        return { code: error.code, message: error.message };
+      }
+    },
+    { createDevice: () => interpreter() },
+  );
 }

@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { describeSite, pathsOf, phoneFaults, phoneWidth } from './site/describe-site.ts';
 
 /**
- * Every n-th page of each kind is visited. One template makes many generated pages, so visiting some of them is enough.
- * The slow test visits all pages.
+ * Every n-th page of each kind is visited. The other written pages are visited on a wide screen, and one template makes
+ * many generated ones. The slow test visits all pages.
  */
-const every = { written: 1, generated: 5 } as const;
+const every = { written: 2, generated: 10 } as const;
 
 describeSite('pages on a phone', (site) => {
   test.each(['written', 'generated'] as const)(

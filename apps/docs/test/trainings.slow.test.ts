@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { describeSite } from './site/describe-site.ts';
+import { expectPrinted, programsOf } from './site/playground.ts';
 import { trainInPage } from './site/train-in-page.ts';
 
 describeSite('long trainings in pages', (site) => {
@@ -34,6 +35,29 @@ describeSite('long trainings in pages', (site) => {
     expect(megabytes).toHaveLength(2);
     expect((megabytes[0] ?? 0) / (megabytes[1] ?? 1)).toBeCloseTo(2, 1);
     expect(await page.locator('.plot .line').count()).toBe(2);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 300_000);
+
+  test('one, two and four ranks lose alike, and FSDP as DDP', async () => {
+    const { page, problems } = await site.open('/explore/training');
+    const alone = await trainInPage(page, { Ranks: '1', Strategy: 'ddp' });
+    expect(alone).toBeLessThan(0.05);
+    for (const [ranks, strategy] of [
+      ['2', 'ddp'],
+      ['2', 'fsdp'],
+      ['4', 'ddp'],
+    ] as const) {
+      const loss = await trainInPage(page, { Ranks: ranks, Strategy: strategy });
+      expect(loss / alone).toBeCloseTo(1, 0);
+    }
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 400_000);
+
+  test('every program of the playground prints in the page what it says that it prints', async () => {
+    const { page, problems } = await site.open('/explore/playground');
+    for (const name of await programsOf(page)) await expectPrinted(page, name);
     expect(problems).toEqual([]);
     await page.close();
   }, 300_000);

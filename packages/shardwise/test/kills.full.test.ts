@@ -1,3 +1,3 @@
 import { runsThatAreDisturbed } from './kills.ts';
 
-runsThatAreDisturbed({ onOneHost: 3, onTwoHosts: 2, timeoutMs: 120_000 });
+runsThatAreDisturbed({ onOneHost: 2, onTwoHosts: 1, timeoutMs: 120_000 });

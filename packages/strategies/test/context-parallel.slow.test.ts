@@ -1,8 +1,11 @@
 import { describe, it } from 'vitest';
 import { compareWithOneRank } from './compare-with-one-rank.ts';
+import { contextParallelTable } from './context-parallel-table.ts';
 import { drawnTasks } from './draw-context-tasks.ts';
 
 const LIMIT_MS = 1_800_000;
+
+contextParallelTable({ hasAll: true });
 
 describe('context parallelism trains as one rank does', () => {
   it.each([

@@ -1,5 +1,5 @@
 import type { ProductCode } from '../../src/emit/products/product-code.ts';
-import { type Case, fromBf16, multiply, toBf16, transposed } from './support.ts';
+import { type Case, type Elements, fromBf16, multiply, toBf16, transposed } from './support.ts';
 
 /** Numbers from -1 to 1 that follow no pattern. */
 export function numbers(count: number, seed: number): Float32Array<ArrayBuffer> {
@@ -12,9 +12,30 @@ interface Sums {
   readonly magnitudes: Float64Array;
 }
 
-const sumsBySizes = new Map<string, Sums>();
+/** The numbers that are multiplied, as packing reads them, and their sums. Shape: a [rows, depth], b [depth, columns]. */
+interface Reference extends Sums {
+  readonly a: Elements;
+  readonly b: Elements;
+}
 
-/** Computes the reference for all ways to multiply the same numbers. */
+const references = new Map<string, Reference>();
+
+/** Computes the reference once for all ways to multiply the same numbers. */
+function referenceOf(of: Case): Reference {
+  const { packing, rows, columns, depth } = of;
+  const key = [packing, rows, columns, depth].join(' ');
+  const known = references.get(key);
+  if (known !== undefined) return known;
+  const [a, b] = [numbers(rows * depth, 1), numbers(depth * columns, 2)];
+  const [halfA, halfB] = [toBf16(a), toBf16(b)];
+  // Operands that packing rounds and operands that are already bf16 have the same values.
+  const sums = packing === 'f32' ? sumsOf(of, a, b) : sumsOf(of, fromBf16(halfA), fromBf16(halfB));
+  const stored = packing === 'bf16' ? { a: halfA, b: halfB } : { a, b };
+  const found = { ...sums, ...stored };
+  references.set(key, found);
+  return found;
+}
+
 function sumsOf({ rows, columns, depth }: Case, a: Float32Array, b: Float32Array): Sums {
   const [exact, magnitudes] = [0, 1].map(() => new Float64Array(rows * columns));
   if (exact === undefined || magnitudes === undefined) throw new Error('no arrays');
@@ -37,26 +58,16 @@ function sumsOf({ rows, columns, depth }: Case, a: Float32Array, b: Float32Array
  * this length.
  */
 export function furthest(code: ProductCode, of: Case): number {
-  const { kind, packing, rows, columns, depth, scale = 1 } = of;
-  const isWide = packing === 'f32';
-  const [a, b] = [numbers(rows * depth, 1), numbers(depth * columns, 2)];
-  // Operands that packing rounds and operands that are already bf16 have the same values.
-  const [exactA, exactB] = isWide ? [a, b] : [fromBf16(toBf16(a)), fromBf16(toBf16(b))];
-  const sizes = [isWide, rows, columns, depth].join(' ');
-  const sums = sumsBySizes.get(sizes) ?? sumsOf(of, exactA, exactB);
-  sumsBySizes.set(sizes, sums);
-  const stored = (
-    values: Float32Array<ArrayBuffer>,
-  ): Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer> =>
-    packing === 'bf16' ? toBf16(values) : values;
-  const left = of.transposeLeft === true ? transposed(stored(a), rows, depth) : stored(a);
-  const right = of.transposeRight === true ? transposed(stored(b), depth, columns) : stored(b);
+  const { kind, rows, columns, depth, scale = 1 } = of;
+  const { a, b, exact, magnitudes } = referenceOf(of);
+  const left = of.transposeLeft === true ? transposed(a, rows, depth) : a;
+  const right = of.transposeRight === true ? transposed(b, depth, columns) : b;
   const result = multiply(code, of, left, right);
   let most = 0;
   for (const [place, actual] of result.entries()) {
     const addend = of.addend?.[place % columns] ?? 0;
-    const expected = scale * (sums.exact[place] ?? NaN) + addend;
-    const magnitude = Math.abs(scale) * (sums.magnitudes[place] ?? NaN) + Math.abs(addend);
+    const expected = scale * (exact[place] ?? NaN) + addend;
+    const magnitude = Math.abs(scale) * (magnitudes[place] ?? NaN) + Math.abs(addend);
     const bound =
       (depth + 2) * 2 ** -24 * magnitude +
       (kind === 'bf16 to bf16' ? 2 ** -8 * Math.abs(expected) : 0) +

@@ -13,7 +13,11 @@ export type Elements = Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
 
 export function toBf16(values: Float32Array): Uint16Array<ArrayBuffer> {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  return Uint16Array.from(bits, (word) => (word + 0x7fff + ((word >>> 16) & 1)) >>> 16);
+  const halves = new Uint16Array(bits.length);
+  bits.forEach((word, index) => {
+    halves[index] = (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
+  });
+  return halves;
 }
 
 export function fromBf16(values: Uint16Array): Float32Array<ArrayBuffer> {

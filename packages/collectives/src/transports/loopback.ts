@@ -45,6 +45,25 @@ interface Mailbox {
   readonly receivers: Receiver[];
 }
 
+/** The lengths of the longest chains of messages that a rank has received, by tag. */
+class LongestChains {
+  /** Chains that are longer than those of all lower tags. Both numbers grow. */
+  readonly #longer: { readonly tag: number; readonly length: number }[] = [];
+
+  /** The length of the longest chain with this tag or a lower one. */
+  upTo(tag: number): number {
+    // Nearly always it is the last one, because later calls have larger tags.
+    return this.#longer.findLast((chain) => chain.tag <= tag)?.length ?? 0;
+  }
+
+  add(tag: number, length: number): void {
+    if (this.upTo(tag) >= length) return;
+    const first = this.#longer.findLastIndex((chain) => chain.tag < tag) + 1;
+    const end = this.#longer.findLastIndex((chain) => chain.length <= length) + 1;
+    this.#longer.splice(first, Math.max(0, end - first), { tag, length });
+  }
+}
+
 class LoopbackEnd implements LoopbackTransport {
   readonly specificationVersion = 1;
   readonly rank: number;
@@ -57,8 +76,7 @@ class LoopbackEnd implements LoopbackTransport {
   #closed: Error | undefined;
   #messages = 0;
   #rounds = 0;
-  /** For each tag, the length of the longest chain of messages that have been received. */
-  readonly #chains = new Map<number, number>();
+  readonly #chains = new LongestChains();
 
   constructor(rank: number, ends: readonly LoopbackEnd[], size: number) {
     this.rank = rank;
@@ -79,8 +97,7 @@ class LoopbackEnd implements LoopbackTransport {
 
   async send(to: number, tag: number, bytes: Uint8Array): Promise<void> {
     if (this.#closed !== undefined) throw this.#closed;
-    let round = 1;
-    for (const [lower, chain] of this.#chains) if (lower <= tag) round = Math.max(round, chain + 1);
+    const round = this.#chains.upTo(tag) + 1;
     const peer = this.#peer(to);
     this.#messages += 1;
     this.#rounds = Math.max(this.#rounds, round);
@@ -92,7 +109,7 @@ class LoopbackEnd implements LoopbackTransport {
     const mailbox = this.#mailbox(`${from}:${tag}`);
     // Even a message that is there already is awaited, so that what the rank does now comes before it.
     const delivery = await (mailbox.deliveries.shift() ?? this.#next(mailbox, from));
-    this.#chains.set(tag, Math.max(this.#chains.get(tag) ?? 0, delivery.round));
+    this.#chains.add(tag, delivery.round);
     if (delivery.bytes.byteLength !== bytes.byteLength) {
       const { byteLength } = bytes;
       const label = { operation: 'recv', rank: this.rank, peer: from, tag, byteLength } as const;

@@ -1,0 +1,3 @@
+import { testEncodersOnRanks } from './encoder-ranks-table.ts';
+
+testEncodersOnRanks({ hasAll: true });

@@ -1,0 +1,3 @@
+import { testLoraLoading } from './lora-loading-table.ts';
+
+testLoraLoading({ hasAll: true });

@@ -1,0 +1,3 @@
+import { testAdaptersOnRanks } from './lora-ranks-table.ts';
+
+testAdaptersOnRanks({ hasAll: true });
