@@ -67,6 +67,16 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
       'nn',
       'optim',
     ),
+    // What a backward pass recomputes is chosen by the plan of the run that the pass would be.
+    recomputation: [
+      ...CORE_GROUND,
+      'autograd',
+      'nn',
+      'realize/collect',
+      'realize/values',
+      'realize/segments',
+      'realize/plan',
+    ],
   },
   strategies: {
     modules: [],
