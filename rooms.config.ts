@@ -83,7 +83,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     agreement: ['modules'],
     parameters: [],
     plan: [],
-    memory: ['parameters', 'plan'],
+    memory: ['modules', 'parameters', 'plan'],
     'mixed-precision': ['modules', 'parameters'],
     'distributed-data-parallel': ['agreement', 'plan', 'mixed-precision'],
     'data-parallel': ['modules', 'agreement', 'plan', 'distributed-data-parallel'],

@@ -121,7 +121,7 @@ class ActivationMemoryBudget implements CheckpointBudget {
   }
 
   #stretchesFor(passes: readonly OpenPass[]): ReadonlyMap<Node, number> {
-    const { backend } = currentSession();
+    const session = currentSession();
     const seeds = seedsOf(passes);
     const members = passes.flatMap((pass) => pass.members).toSorted((a, b) => a.id - b.id);
     const results = new Set(passes.flatMap((pass) => [...pass.results]));
@@ -129,7 +129,8 @@ class ActivationMemoryBudget implements CheckpointBudget {
     const bytesWith = (stretches: ReadonlyMap<Node, number>): number => {
       const { era } = rankState;
       try {
-        return plannedBytes([...pending, ...tryBackward(seeds, stretches).gradients], backend);
+        const { gradients, aheadBytes } = tryBackward(seeds, stretches);
+        return plannedBytes([...pending, ...gradients], session) + aheadBytes;
       } finally {
         rankState.era = era;
       }

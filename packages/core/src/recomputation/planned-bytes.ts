@@ -11,6 +11,7 @@ import { expand } from '../realize/values/expand.ts';
 import { inputsOf, Marks, programOf, withCheapInputs } from '../realize/plan/execution-plan.ts';
 import { byteLengthOf, isCompute, numberValues } from '../realize/values/values.ts';
 import { dtypes } from '../spec/dtype.ts';
+import type { Session } from '../realize/session.ts';
 import type { Backend, Program } from '../spec/backend.ts';
 
 /**
@@ -18,7 +19,10 @@ import type { Backend, Program } from '../spec/backend.ts';
  * passes from one program to another, inputs, and the temporary values of the program that needs most for them. It makes the plan of the
  * run, but compiles nothing.
  */
-export function plannedBytes(nodes: Iterable<Node>, backend: Backend): number {
+export function plannedBytes(
+  nodes: Iterable<Node>,
+  { backend, mesh }: Pick<Session, 'backend' | 'mesh'>,
+): number {
   const roots = [...new Set(nodes)].filter(({ value }) => value === null);
   const subgraph = collect(roots);
   const { graph } = numberValues(expand(subgraph, roots, backend.limits));
@@ -33,7 +37,10 @@ export function plannedBytes(nodes: Iterable<Node>, backend: Backend): number {
     byteLengthOf,
   });
   const map = { alignment, bufferBytes, sources, arriving: new Map<number, number>() };
-  const memory = mapMemory(graph, draft, { ...map, varies, concats });
+  // Ranks collect gradients in buckets, whose memory is taken when the first of them is computed. So nothing else lies
+  // where later gradients of a bucket will. A result whose size varies shares its memory with nothing, either.
+  const hasBuckets = mesh.axes.some(({ size }) => size > 1);
+  const memory = mapMemory(graph, draft, { ...map, varies: () => hasBuckets, concats });
   const marks = new Marks(graph.values.length);
   let temporaryBytes = 0;
   for (const { kind, values } of draft) {

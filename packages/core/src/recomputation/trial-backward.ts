@@ -4,8 +4,11 @@ import { isGiven, recomputing } from '../autograd/recompute.ts';
 import { type Seeded, walkBackward } from '../autograd/walk.ts';
 import { currentEra, makeNode, newestNodeId, noGrad, setEra } from '../graph/create-node.ts';
 import type { Node, Region } from '../graph/node.ts';
+import { ops } from '../graph/ops/ops.ts';
 import { withCollectiveOrder } from '../graph/program-order.ts';
+import { elementCount } from '../base/shape.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
+import { dtypes } from '../spec/dtype.ts';
 
 /** A backward pass that is built to see what it would need, and never runs. */
 export interface TrialBackward {
@@ -13,6 +16,8 @@ export interface TrialBackward {
   readonly gradients: readonly Node[];
   /** All nodes that the pass has made have larger ids. */
   readonly olderId: number;
+  /** The bytes that ranks collect ahead of their use: those of the two largest units that a region collects again. */
+  readonly aheadBytes: number;
 }
 
 /**
@@ -25,7 +30,12 @@ export function tryBackward(
 ): TrialBackward {
   const olderId = newestNodeId();
   const gradients: Node[] = [];
-  const substitute = substitution(stretches);
+  const collected = new Map<Region, number>();
+  const substitute = substitution(stretches, ({ region, op, shape, dtype }) => {
+    if (region === null || ops[op].by !== 'group') return;
+    const bytes = elementCount(shape) * dtypes[dtype].bytes;
+    collected.set(region, (collected.get(region) ?? 0) + bytes);
+  });
   const { observer, era } = rankState;
   const hooked = withoutHooks(seeds);
   rankState.observer = null;
@@ -49,7 +59,7 @@ export function tryBackward(
     rankState.observer = observer;
     setEra(era);
   }
-  return { gradients, olderId };
+  return { gradients, olderId, aheadBytes: 2 * Math.max(0, ...collected.values()) };
 }
 
 /** Takes the hooks from all nodes that a backward pass from these outputs comes to, and returns them. */
@@ -65,8 +75,14 @@ function withoutHooks(seeds: readonly Seeded[]): ReadonlyMap<Node, Node['gradien
   return found;
 }
 
-/** Returns what a backward pass reads in the place of each node. Other regions recompute what they would recompute. */
-function substitution(stretches: ReadonlyMap<Node, number>): (node: Node) => Node {
+/**
+ * Returns what a backward pass reads in the place of each node. Other regions recompute what they would recompute, of which
+ * `onElsewhere` is told.
+ */
+function substitution(
+  stretches: ReadonlyMap<Node, number>,
+  onElsewhere: (node: Node) => void,
+): (node: Node) => Node {
   const copies = new Map<Node, Node>();
   let place: number | Region | null = null;
   const substitute = (node: Node): Node => {
@@ -76,6 +92,7 @@ function substitution(stretches: ReadonlyMap<Node, number>): (node: Node) => Nod
     if (!isRemade) return node;
     const known = copies.get(node);
     if (known !== undefined) return known;
+    if (stretch === undefined) onElsewhere(node);
     const next = stretch ?? node.region;
     if (next !== place) setEra(currentEra() + 1);
     place = next;
