@@ -3,7 +3,8 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { ConfigError, manualSeed, nn, ones, optim, setRank } from '@shardwise/core';
 import { timePlans } from '@shardwise/core/extend';
 import { interpreter } from '@shardwise/testing';
-import { profiler } from 'shardwise';
+import { onRanks } from '@shardwise/testing/node';
+import { dist, profiler } from 'shardwise';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runRanks } from '../../../test/support/run-ranks.ts';
 import { memoryCategories } from '../src/memory/memory-profile.ts';
@@ -75,6 +76,32 @@ describe('the timeline of memory of a rank', () => {
     expect(points.map(({ ms }) => ms)).toEqual(
       points.map(({ ms }) => ms).toSorted((a, b) => a - b),
     );
+  });
+
+  it('is that of each rank alone, if several are in one thread', async () => {
+    const found = await onRanks(
+      2,
+      async ({ rank }) => {
+        manualSeed(1);
+        const model = layers();
+        const optimizer = new optim.AdamW(model.parameters());
+        const timeline = profiler.memoryTimeline({ model, optimizer });
+        for (let step = 0; step < 2; step++) {
+          optimizer.zeroGrad();
+          const rows = ones([64 * (rank + 1), 32]);
+          model.forward(rows).square().mean().backward();
+          await optimizer.step();
+        }
+        const { points, peak } = await timeline.stop();
+        const { peakBytes } = dist.memory({ model, optimizer });
+        return { least: Math.min(...points.flatMap(({ bytes }) => bytes)), peak, peakBytes };
+      },
+      { createDevice: () => cpu() },
+    );
+    for (const { least, peak, peakBytes } of found) {
+      expect(least).toBeGreaterThanOrEqual(0);
+      expect(peak.bytes).toBe(peakBytes);
+    }
   });
 
   it('names the module of each activation, which is kept until the backward pass has come to it', async () => {
