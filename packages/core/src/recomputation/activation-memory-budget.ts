@@ -130,7 +130,7 @@ class ActivationMemoryBudget implements CheckpointBudget {
       const { era } = rankState;
       try {
         const { gradients, aheadBytes } = tryBackward(seeds, stretches);
-        return plannedBytes([...pending, ...gradients], session) + aheadBytes;
+        return plannedBytes([...pending, ...gradients.values()], session) + aheadBytes;
       } finally {
         rankState.era = era;
       }
@@ -164,7 +164,7 @@ function seedsOf(passes: readonly OpenPass[]): readonly Seeded[] {
 /** The nodes from before a backward pass that it reads. */
 function savedBy({ gradients, olderId }: ReturnType<typeof tryBackward>): ReadonlySet<Node> {
   const saved = new Set<Node>();
-  const seen = new Set(gradients);
+  const seen = new Set(gradients.values());
   for (const node of seen) {
     if (node.id <= olderId) saved.add(node);
     else for (const input of node.inputs) seen.add(input);

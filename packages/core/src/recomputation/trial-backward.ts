@@ -12,8 +12,8 @@ import { dtypes } from '../spec/dtype.ts';
 
 /** A backward pass that is built to see what it would need, and never runs. */
 export interface TrialBackward {
-  /** The gradients of leaves. */
-  readonly gradients: readonly Node[];
+  /** The gradients of leaves, by leaf. */
+  readonly gradients: ReadonlyMap<Node, Node>;
   /** All nodes that the pass has made have larger ids. */
   readonly olderId: number;
   /** The bytes that ranks collect ahead of their use: those of the two largest units that a region collects again. */
@@ -29,7 +29,7 @@ export function tryBackward(
   stretches: ReadonlyMap<Node, number>,
 ): TrialBackward {
   const olderId = newestNodeId();
-  const gradients: Node[] = [];
+  const gradients = new Map<Node, Node>();
   const collected = new Map<Region, number>();
   const substitute = substitution(stretches, ({ region, op, shape, dtype }) => {
     if (region === null || ops[op].by !== 'group') return;
@@ -47,8 +47,8 @@ export function tryBackward(
             needs: (node) => node.requiresGrad,
             isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
             gradientsOf: recomputing(gradientsOfNode, substitute),
-            onLeaf: (_, gradient) => {
-              if (gradient !== null) gradients.push(gradient);
+            onLeaf: (leaf, gradient) => {
+              if (gradient !== null) gradients.set(leaf, gradient);
             },
           }),
         ),
