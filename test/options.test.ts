@@ -250,6 +250,11 @@ const mistakes: Readonly<
     { pages: true },
     'checkpoint with pages: true: a value that is not an object',
   ],
+  'activationMemoryBudget({ memoryBytes })': [
+    (wrong) => sw.nn.activationMemoryBudget(wrong),
+    { memoryBytes: 1e9 },
+    'Write bytes',
+  ],
   'DataLoader({ batch_size })': [
     (wrong) => new sw.data.DataLoader(wrong),
     {

@@ -320,6 +320,7 @@ const functions: readonly (readonly [string, Call])[] = [
       opt({}),
     ),
   ],
+  ['activationMemoryBudget', list(sw.nn.activationMemoryBudget, opt({ bytes: 1e9 }))],
   made('AdaptiveAvgPool1d', takes.whole(2)),
   made('AvgPool1d', takes.whole(2), stride),
   made('AvgPool2d', takes.whole(2), stride),

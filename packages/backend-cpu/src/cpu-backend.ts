@@ -8,7 +8,7 @@ import {
   type Program,
   type SizedProgram,
 } from '@shardwise/core/spec';
-import { compile, type CompileHost } from './run/compile.ts';
+import { compile, type CompileHost, temporaryBytes } from './run/compile.ts';
 import { BUFFER_ALIGNMENT_BYTES } from './run/executable.ts';
 import type { FallbackEngine } from './plan/partition/fallback-engine.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
@@ -147,6 +147,10 @@ export class CpuBackend implements Backend {
 
   compile(program: Program): Promise<Executable> {
     return compile(program, this.#host);
+  }
+
+  temporaryBytes(program: Program): number {
+    return temporaryBytes(program, this.#host);
   }
 
   async compileSized(program: SizedProgram): Promise<Executable | undefined> {

@@ -230,6 +230,8 @@ export { MaxPool2d } from './nn/pooling/pool2d.ts';
 export { MultiheadAttention } from './nn/attention/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint, type CheckpointOptions } from './nn/checkpoint.ts';
+export { activationMemoryBudget } from './recomputation/activation-memory-budget.ts';
+export { plannedLives, type PlannedLife } from './recomputation/planned-lives.ts';
 
 // Sequences of which each rank has a part.
 export type { AttentionRequest, SequencePart } from './graph/sequence-part.ts';

@@ -16,9 +16,15 @@ export {
   checkpoint,
   keepProducts,
   offloadProducts,
+  type CheckpointBudget,
   type CheckpointOptions,
   type CheckpointPolicy,
 } from './nn/checkpoint.ts';
+export {
+  activationMemoryBudget,
+  type ActivationMemoryBudgetOptions,
+  type RecomputationChoice,
+} from './recomputation/activation-memory-budget.ts';
 export { tiled, type TiledOptions } from './nn/tiled.ts';
 export { summary } from './nn/summary/summary.ts';
 export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';

@@ -1,5 +1,7 @@
+import { cpu, type CpuBackend } from '@shardwise/backend-cpu';
 import {
   CollectiveMismatchError,
+  fromData,
   manualSeed,
   nn,
   optim,
@@ -8,7 +10,7 @@ import {
 } from '@shardwise/core';
 import type { ModelSpec } from '@shardwise/core/extend';
 import { auto, type AutoChoice } from '@shardwise/planner';
-import { ddp, explain, fsdp, parallelize, planMemory, zero } from '@shardwise/strategies';
+import { ddp, explain, fsdp, memory, parallelize, planMemory, zero } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, test } from 'vitest';
 
@@ -82,6 +84,21 @@ test('auto() counts activations, which no strategy on dp divides', () => {
   expect(chosen).toBe('zero 1');
 });
 
+test('auto() keeps least, and recomputes, if only the activations leave no room', () => {
+  let choice: AutoChoice | undefined;
+  const [states, activationBytes] = [planMemory(fsdp().plan(model, axes)), 1e6];
+  const memoryBytes = 5e5;
+  const onChoice = (made: AutoChoice): void => void (choice = made);
+  const plan = auto({ memoryBytes, activationBytes, onChoice }).plan(model, axes);
+  const passBytes = memoryBytes - states.parameterBytes - states.optimizerBytes;
+  expect(choice).toMatchObject({ chosen: { name: 'fsdp' }, passBytes });
+  expect(plan.steps.at(-1)).toMatchObject({ kind: 'recompute', data: { bytes: passBytes } });
+  expect(explain(plan)).toContain('value by value');
+  expect(() => auto({ memoryBytes: 1e4, activationBytes }).plan(model, axes)).toThrow(
+    'no strategy that fits',
+  );
+});
+
 test('auto() says which axes it cannot use', () => {
   expect(() => auto({ memoryBytes: 1e9 }).plan(model, [{ name: 'pp', size: 2 }])).toThrow(
     "the axis 'pp', for which it has no strategy",
@@ -120,6 +137,41 @@ describe('on two ranks', () => {
       expect(small).toEqual(await train(zero({ stage: 1 }), rank));
       expect(small.strategy).toBe('zero-1');
     });
+  });
+
+  test('a model trains in the memory that auto() was given, with the same bits', async () => {
+    const [rows, width] = [256, 64];
+    const block = (): nn.Sequential =>
+      new nn.Sequential(
+        new nn.Linear(width, 4 * width),
+        new nn.GELU(),
+        new nn.Linear(4 * width, width),
+      );
+    const makeModel = (): nn.Sequential => new nn.Sequential(block(), block(), block(), block());
+    /** Trains for two steps, and returns the losses and the most bytes that a rank had in use. */
+    const steps = async (strategy: Strategy): Promise<{ losses: number[]; peak: number }> => {
+      manualSeed(3);
+      const model = makeModel();
+      const parallel = await parallelize(model, strategy);
+      const optimizer = new optim.AdamW(model.parameters(), { lr: 0.1 });
+      const losses: number[] = [];
+      for (let step = 0; step < 2; step++) {
+        optimizer.zeroGrad();
+        const x = fromData(new Float32Array(rows * width).fill(step + 1), [rows, width], 'f32');
+        const loss = parallel.forward(x).square().mean();
+        loss.backward();
+        await optimizer.step();
+        losses.push(await loss.item());
+      }
+      return { losses, peak: memory({ model, optimizer }).peakBytes ?? 0 };
+    };
+    const createDevice = (): Promise<CpuBackend> => cpu();
+    const [whole] = await onRanks(2, () => steps(fsdp()), { createDevice });
+    const memoryBytes = Math.round(0.9 * (whole?.peak ?? 0));
+    const strategy = (): Strategy => auto({ memoryBytes, activationBytes: 4e6 });
+    const [within] = await onRanks(2, () => steps(strategy()), { createDevice });
+    expect(within?.losses).toEqual(whole?.losses);
+    expect(within?.peak).toBeLessThan(1.05 * memoryBytes);
   });
 
   test('different memory on the ranks is an error on each of them', async () => {

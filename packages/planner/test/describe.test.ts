@@ -96,6 +96,15 @@ describe('any module', () => {
     expect(described.modules.map(({ path }) => path)).toEqual(['first', 'second']);
   });
 
+  test('calls as many kernels as its graph has operations, and not those of a transformer for each module', () => {
+    const calls = describeModule(new Two(), [zeros([32, 8])]).modules.map((each) => each.calls);
+    // A product and a bias, with their gradients, and what follows up to the next module.
+    for (const count of calls) {
+      expect(count).toBeGreaterThan(4);
+      expect(count).toBeLessThan(30);
+    }
+  });
+
   test('without a loss is an error', () => {
     expect(() => describeModule(new nn.Linear(2, 2), [zeros([4, 2])])).toThrow(/loss/);
   });

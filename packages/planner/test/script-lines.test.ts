@@ -76,6 +76,12 @@ test.each(layouts.map(([layout, spec]) => [layoutText(layout), layout, spec] as 
   },
 );
 
+test('a layout that recomputes has a budget for what a pass takes', () => {
+  const lines = scriptLines({ ...oneDevice, recompute: 'full' }, workload, 1e9);
+  expect(lines).toContain('const policy = nn.activationMemoryBudget({ bytes: 1000000000 });');
+  expect(scriptLines(oneDevice, workload, 1e9).join()).not.toContain('policy');
+});
+
 const axesSchema = z.array(z.object({ name: z.string(), size: z.number() }));
 
 function evaluate(expression: string): unknown {

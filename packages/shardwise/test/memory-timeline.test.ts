@@ -1,9 +1,10 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { ConfigError, manualSeed, nn, ones, optim, setRank } from '@shardwise/core';
+import { ConfigError, manualSeed, nn, ones, optim, setRank, type Tensor } from '@shardwise/core';
 import { timePlans } from '@shardwise/core/extend';
 import { interpreter } from '@shardwise/testing';
-import { profiler } from 'shardwise';
+import { onRanks } from '@shardwise/testing/node';
+import { dist, profiler } from 'shardwise';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runRanks } from '../../../test/support/run-ranks.ts';
 import { memoryCategories } from '../src/memory/memory-profile.ts';
@@ -75,6 +76,32 @@ describe('the timeline of memory of a rank', () => {
     expect(points.map(({ ms }) => ms)).toEqual(
       points.map(({ ms }) => ms).toSorted((a, b) => a - b),
     );
+  });
+
+  it('is that of each rank alone, if several are in one thread', async () => {
+    const found = await onRanks(
+      2,
+      async ({ rank }) => {
+        manualSeed(1);
+        const model = layers();
+        const optimizer = new optim.AdamW(model.parameters());
+        const timeline = profiler.memoryTimeline({ model, optimizer });
+        for (let step = 0; step < 2; step++) {
+          optimizer.zeroGrad();
+          const rows = ones([64 * (rank + 1), 32]);
+          model.forward(rows).square().mean().backward();
+          await optimizer.step();
+        }
+        const { points, peak } = await timeline.stop();
+        const { peakBytes } = dist.memory({ model, optimizer });
+        return { least: Math.min(...points.flatMap(({ bytes }) => bytes)), peak, peakBytes };
+      },
+      { createDevice: () => cpu() },
+    );
+    for (const { least, peak, peakBytes } of found) {
+      expect(least).toBeGreaterThanOrEqual(0);
+      expect(peak.bytes).toBe(peakBytes);
+    }
   });
 
   it('names the module of each activation, which is kept until the backward pass has come to it', async () => {
@@ -195,6 +222,57 @@ describe('the timelines of two ranks', () => {
     const reduced = blocks.filter(({ operation }) => operation.startsWith('allReduce'));
     expect(new Set(reduced.map(({ module }) => module))).toEqual(new Set(['0', '2', '4']));
     expect(new Set(reduced.map(({ category }) => category))).toEqual(new Set(['gradients']));
+  });
+});
+
+describe('the plan of memory beside the timeline', () => {
+  it('counts states exactly, and each activation from its operation to its last read', async () => {
+    const { device: _, step, ...trained } = await training();
+    const { model } = trained;
+    const loss = (): Tensor =>
+      model
+        .forward(ones([64, 32]))
+        .square()
+        .mean();
+    const planned = profiler.plannedMemory({ model, loss });
+    const timeline = profiler.memoryTimeline(trained);
+    await step();
+    await step();
+    const profile = await timeline.stop();
+    const { categories, differences, words } = profiler.compareMemory(planned, profile);
+    for (const { category, plannedBytes, measuredBytes } of categories) {
+      if (category === 'parameters' || category === 'optimizer states') {
+        expect(plannedBytes).toBe(measuredBytes);
+      }
+    }
+    // Before and after each GELU, and what the last layer returns.
+    const hidden = planned.blocks.filter(
+      ({ module, category }) => module === '0' && category === 'activations',
+    );
+    expect(hidden.at(-1)).toMatchObject({ bytes: activationBytes });
+    expect(hidden.at(-1)?.toOperation).toBeGreaterThan(planned.operations / 2);
+    const gaps = differences.map(({ plannedBytes, measuredBytes }) =>
+      Math.abs(plannedBytes - measuredBytes),
+    );
+    expect(gaps).toEqual(gaps.toSorted((a, b) => b - a));
+    expect(words).toMatch(/^The .* take .* (than planned|that are not in the plan)/);
+    expect(profiler.memoryPage(profile, planned)).toContain('the plan beside it');
+  });
+
+  it('counts the parts of states by the plan of a strategy', () => {
+    setRank({ device: interpreter() });
+    const model = layers();
+    const loss = (): Tensor => model.forward(ones([64, 32])).mean();
+    const spec = model
+      .namedParameters()
+      .map(([name, { shape, dtype, requiresGrad }]) => ({ name, shape, dtype, requiresGrad }));
+    const plan = dist.fsdp().plan({ parameters: spec }, [{ name: 'dp', size: 2 }]);
+    const { blocks } = profiler.plannedMemory({ model, loss, plan });
+    const bytesOf = (kind: profiler.MemoryCategory): number =>
+      sum(blocks.filter(({ category }) => category === kind).map(({ bytes }) => bytes));
+    expect(bytesOf('parameters')).toBe(modelBytes / 2);
+    expect(bytesOf('gradients')).toBe(modelBytes / 2);
+    expect(bytesOf('optimizer states')).toBe(modelBytes);
   });
 });
 

@@ -4,6 +4,7 @@ export { gather, type Gather } from './sharded/gather.ts';
 export { master, type Master } from './data-parallel/master.ts';
 export { outerSteps, type OuterSteps } from './local-sgd/outer-steps.ts';
 export { page, type PageOut } from './sharded/page.ts';
+export { recompute, type Recompute } from './memory/recompute.ts';
 export { reduce, type Reduce } from './distributed-data-parallel/reduce.ts';
 export { runStages } from './pipeline/run-stages.ts';
 export { runLayer, type RunLayer } from './tensor-parallel/run-layer.ts';

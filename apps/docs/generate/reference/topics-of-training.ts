@@ -168,7 +168,7 @@ export const topicsOfTraining: readonly Section[] = [
         'nn/checkpoint',
         'Activation checkpointing',
         'Recomputes activations in the backward pass instead of keeping them.',
-        layer('checkpoint|tiled'),
+        /core\/nn\/(checkpoint|tiled)\.|core\/recomputation\//,
       ),
       topic(
         'nn/summary',

@@ -36,6 +36,12 @@ export async function compile(program: Program, host: CompileHost): Promise<CpuE
   return new CpuExecutable(host, locate(analysis.storage), fallbacks, () => parts);
 }
 
+/** The bytes of the temporary values of a program, which is not compiled. */
+export function temporaryBytes(program: Program, host: CompileHost): number {
+  const own = ownProducts(host, host.products.own?.thin ?? false);
+  return locate(analyse(program, own, host.fallback).storage).scratchBytes;
+}
+
 export function ownProducts(
   { products }: CompileHost,
   thin: OwnProducts['thin'],

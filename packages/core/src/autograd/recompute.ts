@@ -21,6 +21,11 @@ export interface RecomputeOptions {
    * nested, the inner one is asked first, and the outer one may still recompute a node that the inner one keeps.
    */
   readonly keeps: (node: Node) => boolean;
+  /**
+   * The number of the stretch of a node that is recomputed. Recomputing a stretch begins another era, and the backward
+   * pass of what is kept begins none. Default: the region begins an era when the backward pass comes to it.
+   */
+  readonly stretchOf?: (node: Node) => number;
   /** Called when the backward pass comes to this region, before any of its nodes is recomputed. */
   readonly onBackward?: () => void;
   /** Called with each node that is recomputed, and the node that recomputes it. */
@@ -35,6 +40,7 @@ export interface Remake {
 
 const regionRules: OptionRules<RecomputeOptions> = {
   keeps: option.required(option.callback()),
+  stretchOf: option.callback(),
   onBackward: option.callback(),
   onRemade: option.callback(),
 };
@@ -83,7 +89,7 @@ export class RecomputeRegion implements Region {
     if (!this.#isOpen) {
       this.#isOpen = true;
       rankState.enteredRegions.add(this);
-      setEra(currentEra() + 1);
+      if (this.#options.stretchOf === undefined) setEra(currentEra() + 1);
       this.#options.onBackward?.();
     }
     return this.#copyOf(node);
@@ -100,10 +106,12 @@ export class RecomputeRegion implements Region {
   /** Drops the copies after a backward pass. */
   close(): void {
     this.#isOpen = false;
+    this.#stretch = undefined;
     this.#copies.clear();
   }
 
   #isOpen = false;
+  #stretch: number | undefined;
 
   #isKept(node: Node): boolean {
     return this.#kept.has(node) || this.#options.keeps(node);
@@ -114,6 +122,9 @@ export class RecomputeRegion implements Region {
     if (this.#isKept(node)) return this.#outer?.substitute(node) ?? node;
     const known = this.#copies.get(node);
     if (known !== undefined) return known;
+    const stretch = this.#options.stretchOf?.(node);
+    if (stretch !== this.#stretch) setEra(currentEra() + 1);
+    this.#stretch = stretch;
     const copy = withCollectiveOrder(
       'ifUsed',
       () => this.#remakes?.get(node)?.make() ?? copyOf(node),
@@ -129,7 +140,7 @@ export class RecomputeRegion implements Region {
  * Whether a node needs no copy. That a rank happens to have computed a node, because it has read it, does not count:
  * otherwise the backward passes of ranks that read different values would have different collectives.
  */
-function isGiven({ op, value, inputs }: Node): boolean {
+export function isGiven({ op, value, inputs }: Node): boolean {
   return value !== null && (op === 'input' || op === 'assign' || inputs.length === 0);
 }
 
@@ -148,12 +159,18 @@ function substituted(node: Node): Node {
   return node.region?.substitute(node) ?? node;
 }
 
-/** Wraps `gradientsOf` so that it reads recomputed values where the regions of a node and its inputs say so. */
-export function recomputing<T>(gradientsOf: (node: Node, gradient: Node, output: Node) => T) {
+/**
+ * Wraps `gradientsOf` so that it reads recomputed values where the regions of a node and its inputs say so, or what
+ * `substitute` returns.
+ */
+export function recomputing<T>(
+  gradientsOf: (node: Node, gradient: Node, output: Node) => T,
+  substitute: (node: Node) => Node = substituted,
+) {
   return (node: Node, gradient: Node): T => {
-    const output = substituted(node);
+    const output = substitute(node);
     const { inputs } = node;
-    node.inputs = inputs.map(substituted);
+    node.inputs = inputs.map(substitute);
     try {
       return gradientsOf(node, gradient, output);
     } finally {

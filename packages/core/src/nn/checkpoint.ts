@@ -1,4 +1,4 @@
-import { RecomputeRegion } from '../autograd/recompute.ts';
+import { RecomputeRegion, type RecomputeOptions } from '../autograd/recompute.ts';
 import { pageIn, pageOut } from '../graph/ops/transfer.ts';
 import { newestNodeId, noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
@@ -10,7 +10,7 @@ import type { Op } from '../spec/op.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
-import type { OptionRules } from '../base/option-rules.ts';
+import type { OptionRule, OptionRules } from '../base/option-rules.ts';
 
 /** Decides what happens to the value of a node between the forward pass and its use in the backward pass. */
 export type CheckpointPolicy = (node: {
@@ -18,10 +18,29 @@ export type CheckpointPolicy = (node: {
   readonly shape: readonly number[];
 }) => 'keep' | 'offload' | 'recompute';
 
+/** A forward pass that a checkpoint has built. */
+export interface CheckpointedPass {
+  /** The nodes that the results are computed from in this pass, in the order of the program. */
+  readonly members: readonly Node[];
+  /** The nodes that leave the pass. They are kept in any case. */
+  readonly results: ReadonlySet<Node>;
+}
+
+/** What is recomputed of a pass. It is asked when a backward pass comes there. */
+export type RecomputedNodes = Required<Pick<RecomputeOptions, 'keeps' | 'stretchOf'>>;
+
+/** Chooses what checkpoints recompute when all of their forward passes are known. */
+export interface CheckpointBudget {
+  choiceFor(pass: CheckpointedPass): RecomputedNodes;
+}
+
 /** Options of `checkpoint`. */
 export interface CheckpointOptions {
-  /** What to do with each intermediate value. Default: all of them are computed again (full checkpointing). */
-  readonly policy?: CheckpointPolicy;
+  /**
+   * What to do with each intermediate value, or a budget that decides it (`activationMemoryBudget`). Default: all of them are
+   * computed again (full checkpointing).
+   */
+  readonly policy?: CheckpointPolicy | CheckpointBudget;
   /**
    * Where results, and values for which the policy says `offload`, are kept between the forward and the backward pass
    * (`hostPages()`, `filePages(directory)`). Default: results stay on the device.
@@ -29,8 +48,15 @@ export interface CheckpointOptions {
   readonly pages?: PageStore;
 }
 
+const policyRule: OptionRule<CheckpointPolicy | CheckpointBudget> = {
+  fits: (value): value is CheckpointPolicy | CheckpointBudget =>
+    typeof value === 'function' ||
+    (typeof value === 'object' && value !== null && 'choiceFor' in value),
+  expected: 'a function of a node, or an activationMemoryBudget()',
+};
+
 const checkpointRules: OptionRules<CheckpointOptions> = {
-  policy: option.callback(),
+  policy: policyRule,
   pages: option.object(),
 };
 
@@ -44,6 +70,7 @@ const checkpointRules: OptionRules<CheckpointOptions> = {
 export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {}): T {
   checkOptions('checkpoint', options, checkpointRules);
   const { policy, pages } = options;
+  if (typeof policy === 'object') return withinBudget(forward, policy, pages);
   const region = new RecomputeRegion({ keeps: (node) => policy?.(node) === 'keep' });
   const olderId = newestNodeId();
   const result = region.run(forward);
@@ -57,6 +84,32 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
     if (leaves) offload(region, node, pages);
     else if (isResult) region.keep(node);
   }
+  return result;
+}
+
+function withinBudget<T>(forward: () => T, budget: CheckpointBudget, pages?: PageStore): T {
+  if (pages !== undefined) {
+    throw new ConfigError({
+      asked: 'a checkpoint with a budget and pages',
+      found: 'a budget keeps values on the device or recomputes them, and moves none of them',
+      todo: 'Leave out the pages, or pass a policy instead of the budget',
+    });
+  }
+  let choice: RecomputedNodes | null = null;
+  const region = new RecomputeRegion({
+    keeps: (node) => choice?.keeps(node) ?? true,
+    stretchOf: (node) => choice?.stretchOf(node) ?? 0,
+  });
+  const olderId = newestNodeId();
+  const result = region.run(forward);
+  const results = new Set(nodesIn(result));
+  for (const node of results) region.keep(node);
+  if (![...results].some(({ requiresGrad }) => requiresGrad)) return result;
+  const members = [...membersOf(results, olderId)].filter((node) => node.region === region);
+  choice = budget.choiceFor({
+    members: members.toSorted((a, b) => a.id - b.id),
+    results,
+  });
   return result;
 }
 

@@ -177,6 +177,11 @@ export interface Backend {
   map(buffer: DeviceBuffer): Uint8Array | undefined;
   compile(program: Program): Promise<Executable>;
   /**
+   * The bytes that `temporaries` of this program take while it runs, without compiling it. Absent if the backend does not
+   * know it before.
+   */
+  temporaryBytes?(program: Program): number;
+  /**
    * Compiles a program for all values of its symbols. Returns undefined if the backend cannot do this. Core then has
    * the program compiled again for each size. It does the same if a backend does not have this method.
    */

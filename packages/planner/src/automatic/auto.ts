@@ -15,6 +15,8 @@ import {
   fsdp,
   type ModelPlan,
   planMemory,
+  Step,
+  stepKinds,
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
@@ -23,7 +25,10 @@ import {
 export interface AutoOptions {
   /** The bytes that each rank may use. All ranks must give the same. */
   readonly memoryBytes: number;
-  /** The bytes of the forward pass that the backward pass reads, as `activationBytes` of core counts them. Default: 0. */
+  /**
+   * The bytes of the forward pass that the backward pass reads, as `activationBytes` of core counts them. If no strategy has
+   * room for them, the backward pass recomputes some. Default: 0.
+   */
   readonly activationBytes?: number;
   /** The number of f32 tensors that the optimizer keeps for each parameter. Default: 2, as in Adam. */
   readonly optimizerTensors?: number;
@@ -36,6 +41,11 @@ export interface AutoChoice {
   readonly chosen: AutoCandidate;
   /** All strategies that were considered, from those that send least. */
   readonly candidates: readonly AutoCandidate[];
+  /**
+   * The bytes that a training pass may take besides what a rank keeps: the backward pass recomputes what they do not
+   * hold (`nn.activationMemoryBudget`). Null: nothing is recomputed.
+   */
+  readonly passBytes: number | null;
 }
 
 /** A strategy for the ranks at hand. */
@@ -43,6 +53,8 @@ export interface AutoCandidate {
   readonly name: string;
   /** The bytes that a rank keeps and, for a time, gathers. */
   readonly bytes: number;
+  /** Those of them that a rank keeps between passes: parameters, optimizer states and buffers. */
+  readonly keptBytes: number;
   /** The bytes that a rank sends in a step: twice those of an all-reduce. */
   readonly sentBytes: number;
 }
@@ -58,7 +70,8 @@ const autoRules: OptionRules<AutoOptions> = {
  * Chooses the strategy for the ranks at hand: of those whose states, activations and gathered parameters fit into the
  * memory, the one that sends least in a step. On an axis `dp` these are ddp, zero 1 and 2, and fsdp, from the simplest;
  * an axis `tp` is for the division of layers that the model gives (Module.division). The plan is that of the chosen
- * strategy. `explain` prints it, and `onChoice` is told of it.
+ * strategy. `explain` prints it, and `onChoice` is told of it. If only the activations leave no room, it is the strategy
+ * that keeps least, and the plan has a step `recompute` besides, by which backward recomputes as much as it must.
  *
  *     const parallel = await parallelize(model, auto({ memoryBytes: 6e9, activationBytes: activationBytes(loss) }));
  *
@@ -77,16 +90,38 @@ export function auto(options: AutoOptions): Strategy {
       const candidates = considered.map(({ candidate }) => candidate);
       const fitting = considered.filter(({ candidate }) => candidate.bytes <= options.memoryBytes);
       const [first, ...others] = fitting;
-      if (first === undefined) throw nothingFits(options, candidates);
+      if (first === undefined) return recomputing(considered, options);
       // Of those that send the same, the first is the simplest.
       const best = others.reduce(
         (least, each) => (each.candidate.sentBytes < least.candidate.sentBytes ? each : least),
         first,
       );
-      options.onChoice?.({ chosen: best.candidate, candidates });
+      options.onChoice?.({ chosen: best.candidate, candidates, passBytes: null });
       return best.plan;
     },
   };
+}
+
+interface Considered {
+  readonly plan: ModelPlan;
+  readonly candidate: AutoCandidate;
+}
+
+/** The strategy that keeps least, with what is recomputed in the rest of the memory. Throws ConfigError. */
+function recomputing(considered: readonly Considered[], options: AutoOptions): ModelPlan {
+  const { memoryBytes, activationBytes = 0, onChoice } = options;
+  const candidates = considered.map(({ candidate }) => candidate);
+  const [first, ...others] = considered;
+  if (first === undefined) throw nothingFits(options, candidates);
+  const { plan, candidate } = others.reduce(
+    (least, each) => (each.candidate.bytes < least.candidate.bytes ? each : least),
+    first,
+  );
+  // Without activations, the gradients and what is gathered have to fit.
+  if (candidate.bytes - activationBytes >= memoryBytes) throw nothingFits(options, candidates);
+  const bytes = Math.floor(memoryBytes - candidate.keptBytes);
+  onChoice?.({ chosen: candidate, candidates, passBytes: bytes });
+  return { ...plan, steps: [...plan.steps, new Step(stepKinds.recompute, { bytes })] };
 }
 
 interface NamedStrategy {
@@ -128,7 +163,8 @@ function strategiesFor(model: ModelSpec, axes: readonly MeshAxis[]): readonly Na
 
 function candidateOf(name: string, plan: ModelPlan, options: AutoOptions): AutoCandidate {
   const { activationBytes = 0, optimizerTensors = 2 } = options;
-  const { statesBytes, bufferBytes } = planMemory(plan, { optimizerTensors });
+  const { statesBytes, gradientBytes, bufferBytes } = planMemory(plan, { optimizerTensors });
+  const states = statesBytes + (bufferBytes ?? 0);
   const messages = collectivesOf(plan).filter(({ when }) => when !== 'start');
   const sizeOf = (axis: string): number => plan.axes.find((each) => each.name === axis)?.size ?? 1;
   const sentBytes = messages.reduce((sum, { operation, axis, bytes }) => {
@@ -142,7 +178,8 @@ function candidateOf(name: string, plan: ModelPlan, options: AutoOptions): AutoC
   const gathered = 2 * Math.max(0, ...gathers.map(({ bytes }) => bytes));
   return {
     name,
-    bytes: statesBytes + (bufferBytes ?? 0) + activationBytes + gathered,
+    bytes: states + activationBytes + gathered,
+    keptBytes: states - gradientBytes,
     sentBytes,
   };
 }

@@ -32,6 +32,8 @@ export interface Block {
   readonly liveBytes: number;
   /** The bytes that a forward pass and a backward pass read and write for all that is not a product. */
   readonly movedBytes: number;
+  /** The kernels that a forward and a backward pass call. */
+  readonly calls: number;
   /** The bytes of the result, which goes to the next layer. */
   readonly outputBytes: number;
   /** The bytes of all all-reduces of tensor parallelism in a forward and a backward pass. */
@@ -53,6 +55,7 @@ const none: Block = {
   activationBytes: 0,
   liveBytes: 0,
   movedBytes: 0,
+  calls: 0,
   outputBytes: 0,
   tensorBytes: 0,
   tensorReductions: 0,
@@ -109,6 +112,7 @@ export function blocksOf(
       activationBytes: isFull ? scale * module.outputBytes : kept,
       liveBytes: isFull ? kept : 0,
       movedBytes: MOVES * kept,
+      calls: module.calls ?? CALLS_OF_LAYER,
       outputBytes: scale * module.outputBytes,
     };
   });
@@ -118,6 +122,8 @@ export function blocksOf(
 /** How often a value that is kept is read or written in a forward and a backward pass, and in a forward pass. */
 const MOVES = 4;
 const MOVES_OF_FORWARD = 2;
+/** The kernels of a layer of a transformer in a forward and a backward pass. */
+const CALLS_OF_LAYER = 150;
 
 function transformerBlocks(
   model: TransformerDescription,
@@ -182,6 +188,7 @@ function transformerLayer(
     activationBytes: kept,
     liveBytes: whole - kept,
     movedBytes: MOVES * whole,
+    calls: CALLS_OF_LAYER,
     outputBytes: ofHidden / (layout.sequenceParallel ? tp : 1),
     tensorBytes: reductions * ofHidden,
     tensorReductions: reductions,

@@ -118,6 +118,7 @@ function sumOf(blocks: readonly Block[]): Block {
     activationBytes: sum((block) => block.activationBytes),
     liveBytes: sum((block) => block.liveBytes),
     movedBytes: sum((block) => block.movedBytes),
+    calls: sum((block) => block.calls),
     outputBytes: sum((block) => block.outputBytes),
     tensorBytes: sum((block) => block.tensorBytes),
     tensorReductions: sum((block) => block.tensorReductions),

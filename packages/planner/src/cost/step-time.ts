@@ -55,8 +55,6 @@ export interface MicrobatchTime {
 
 /** The share of a backward pass during which gradients can travel while others are computed. */
 const HIDING_SHARE = 0.8;
-/** Calls of kernels of one layer in a forward and a backward pass. */
-const CALLS_PER_LAYER = 150;
 
 /** The operations per second of products at the peak, in the precision in which a run computes them. */
 export function peakFlops({ device }: ClusterDescription, precision: Precision): number {
@@ -110,7 +108,7 @@ export function microbatchTime(
   const { device, efficiency } = cluster;
   const flops = peakFlops(cluster, layout.precision) * efficiency.products;
   const moved = place.movedBytes / (device.memoryBytesPerSecond * efficiency.memory);
-  const calls = place.layers * CALLS_PER_LAYER * device.launchSeconds;
+  const calls = place.calls * device.launchSeconds;
   const compute = (3 * place.forwardFlops) / flops + moved + calls;
   const recompute =
     place.recomputedFlops / flops +

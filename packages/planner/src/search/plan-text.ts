@@ -61,7 +61,11 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
     `MFU counts ${utilization.convention}; HFU also what is computed again.`,
     ...(energy.length > 0 ? [`A step takes ${energy.join(' and ')}.`] : []),
     '',
-    ...scriptLines(best.layout, plan.workload),
+    ...scriptLines(
+      best.layout,
+      plan.workload,
+      memory.kinds.gradients + memory.kinds.activations + memory.kinds.temporaries,
+    ),
     '',
   ];
 }

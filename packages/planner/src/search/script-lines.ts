@@ -1,8 +1,15 @@
 import type { RunLayout, Workload } from '../cost/run-layout.ts';
 import { microbatchesOf, recomputeText } from '../cost/run-layout.ts';
 
-/** Writes the lines of a training script that realise a layout. */
-export function scriptLines(layout: RunLayout, workload: Workload): readonly string[] {
+/**
+ * Writes the lines of a training script that realise a layout. `passBytes` are those that a pass may take on a rank, besides
+ * states: with them, a budget chooses what is recomputed.
+ */
+export function scriptLines(
+  layout: RunLayout,
+  workload: Workload,
+  passBytes?: number,
+): readonly string[] {
   const { dataParallel, tensorParallel, pipelineParallel, expertParallel } = layout;
   const microbatches = microbatchesOf(layout, workload);
   const strategies = [
@@ -24,7 +31,7 @@ export function scriptLines(layout: RunLayout, workload: Workload): readonly str
     ...(layout.offload === 'nothing' ? [] : ['const pages = dist.hostPages();']),
     `const parallel = await dist.parallelize(model, ${strategy});`,
     ...accumulated,
-    ...remarks(layout),
+    ...remarks(layout, passBytes),
   ];
 }
 
@@ -64,7 +71,10 @@ function dataText({ zero, shardRanks, dataParallel, precision, offload }: RunLay
   return `dist.${name}(${options === '' ? '' : `{ ${options} }`})`;
 }
 
-function remarks({ offload, recompute, contextParallel }: RunLayout): readonly string[] {
+function remarks(
+  { offload, recompute, contextParallel }: RunLayout,
+  passBytes?: number,
+): readonly string[] {
   const recomputed = recomputeText(recompute);
   return [
     ...(offload === 'nothing'
@@ -75,7 +85,15 @@ function remarks({ offload, recompute, contextParallel }: RunLayout): readonly s
         ]),
     ...(recomputed === 'none'
       ? []
-      : [`// Compute layers again with nn.checkpoint: ${recomputed}.`]),
+      : [
+          `// Compute layers again with nn.checkpoint: ${recomputed}.`,
+          ...(passBytes === undefined
+            ? []
+            : [
+                '// With this policy, it chooses value by value:',
+                `const policy = nn.activationMemoryBudget({ bytes: ${Math.floor(passBytes)} });`,
+              ]),
+        ]),
     ...(contextParallel > 1
       ? [`// No strategy of this version divides sequences among ${contextParallel} ranks.`]
       : []),

@@ -56,5 +56,16 @@ export {
   memoryTimeline,
   type MemoryTimelineOptions,
 } from '../memory/memory-timeline.ts';
+export {
+  compareMemory,
+  type ComparedBlock,
+  type MemoryComparison,
+} from '../memory/compare-memory.ts';
 export { memoryPage } from '../memory/memory-page.ts';
+export {
+  type PlannedBlock,
+  plannedMemory,
+  type PlannedMemory,
+  type PlannedMemoryOptions,
+} from '../memory/planned-memory.ts';
 export type { MemoryBlock, MemoryCategory, MemoryProfile } from '../memory/memory-profile.ts';

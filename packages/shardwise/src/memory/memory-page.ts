@@ -4,8 +4,10 @@ import { escapeHtml } from '../report/escape-html.ts';
 import { hoverScript } from '../report/hover-script.ts';
 import { pageStyle } from '../report/page-style.ts';
 import { formatBytes, formatMilliseconds } from '../text/format.ts';
+import { compareMemory, type MemoryComparison } from './compare-memory.ts';
 import { blocksChart, categoryColours, memoryChart } from './memory-chart.ts';
 import { memoryCategories, type MemoryProfile, memoryProfileSchema } from './memory-profile.ts';
+import type { PlannedMemory } from './planned-memory.ts';
 
 /** The rows of the table of the peak. Smaller blocks share a row for each category. */
 const MAX_ROWS = 100;
@@ -25,10 +27,13 @@ const rules: OptionRules<{ readonly profiles: readonly MemoryProfile[] }> = {
 };
 
 /**
- * Returns a page with the timelines of memory of one or more ranks. It needs no network and no other file. Throws
- * ConfigError for other values than profiles.
+ * Returns a page with the timelines of memory of one or more ranks, beside what was planned for a rank, if that is given. It
+ * needs no network and no other file. Throws ConfigError for other values than profiles.
  */
-export function memoryPage(given: MemoryProfile | readonly MemoryProfile[]): string {
+export function memoryPage(
+  given: MemoryProfile | readonly MemoryProfile[],
+  planned?: PlannedMemory,
+): string {
   const profiles = [given].flat();
   checkOptions('memoryPage', { profiles }, rules);
   const highest = Math.max(...profiles.map(({ peak }) => peak.bytes));
@@ -45,7 +50,7 @@ export function memoryPage(given: MemoryProfile | readonly MemoryProfile[]): str
 <main>
 <header><h1>Timeline of memory</h1><p class="sub">${escapeHtml(`${count} · at most ${formatBytes(highest)} on one rank`)}</p></header>
 <section class="cards">
-${profiles.map(cards).join('\n')}
+${profiles.map((each) => cards(each, planned)).join('\n')}
 </section>
 </main>
 <div id="tip" role="tooltip"></div>
@@ -55,7 +60,7 @@ ${profiles.map(cards).join('\n')}
 `;
 }
 
-function cards(profile: MemoryProfile): string {
+function cards(profile: MemoryProfile, planned?: PlannedMemory): string {
   const { rank, peak } = profile;
   const legend = memoryCategories.map((name) => ({ name, colour: categoryColours[name] }));
   return [
@@ -74,7 +79,36 @@ function cards(profile: MemoryProfile): string {
       note: 'Point at a bar for its operation, size and time. What lay there all the time is left out.',
     }),
     `<section class="card wide"><div class="head"><h2>Rank ${rank}: what lay in memory at the peak</h2></div><div class="plot">${peakTable(profile)}</div></section>`,
+    ...(planned === undefined ? [] : [comparedCard(rank, compareMemory(planned, profile))]),
   ].join('\n');
+}
+
+/** The most differences that are shown. */
+const MAX_DIFFERENCES = 20;
+
+function comparedCard(rank: number, comparison: MemoryComparison): string {
+  const { categories, differences, words } = comparison;
+  const row = (
+    cells: readonly string[],
+    { plannedBytes, measuredBytes }: Pick<MemoryComparison, 'plannedBytes' | 'measuredBytes'>,
+  ): string => {
+    const amounts = [plannedBytes, measuredBytes, measuredBytes - plannedBytes];
+    const texts = amounts.map(
+      (bytes) => `<td class="amount">${bytes.toLocaleString('en-US')}</td>`,
+    );
+    return `<tr>${cells.map((cell) => `<td>${escapeHtml(cell)}</td>`).join('')}${texts.join('')}</tr>`;
+  };
+  const rows = [
+    row(['all', '', ''], comparison),
+    ...categories.map((each) => row([each.category, '', ''], each)),
+    ...differences
+      .slice(0, MAX_DIFFERENCES)
+      .map((each) => row([each.category, each.module, each.values], each)),
+  ];
+  const heads = ['For', 'Module', 'Values', 'Planned', 'Measured', 'Difference']
+    .map((name, at) => `<th scope="col"${at > 2 ? ' class="amount"' : ''}>${name}</th>`)
+    .join('');
+  return `<section class="card wide"><div class="head"><h2>Rank ${rank}: the plan beside it</h2></div><div class="plot"><table class="peak"><caption>Bytes at the two peaks: of categories, and of what differs most</caption><thead><tr>${heads}</tr></thead><tbody>${rows.join('')}</tbody></table></div><p class="note">${escapeHtml(words)}</p></section>`;
 }
 
 /** The blocks at the peak. Their bytes add up to those of the peak. */

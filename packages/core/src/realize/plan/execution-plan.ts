@@ -238,7 +238,7 @@ async function computeStep(
 }
 
 /** The values that a walk has visited. One array serves the walks of all steps of a plan, one after another. */
-class Marks {
+export class Marks {
   readonly #walks: Uint32Array;
   #walk = 0;
 
@@ -260,7 +260,7 @@ class Marks {
 }
 
 /** The values of a step and the cheap values that they use, in ascending order. */
-function withCheapInputs(
+export function withCheapInputs(
   graph: ValueGraph,
   values: readonly number[],
   sources: Sources,
@@ -278,7 +278,7 @@ function withCheapInputs(
 }
 
 /** The values that a program of these members and updates reads but does not compute, in the order of their use. */
-function inputsOf(
+export function inputsOf(
   graph: ValueGraph,
   members: readonly number[],
   updates: readonly Update[],
@@ -294,7 +294,7 @@ function inputsOf(
   return inputs;
 }
 
-function programOf(
+export function programOf(
   graph: ValueGraph,
   { inputs, members, outputs, updates }: ProgramParts,
 ): Program {

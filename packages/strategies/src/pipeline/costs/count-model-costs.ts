@@ -1,4 +1,4 @@
-import { elementCount, flopsOf, type Model, type Module } from '@shardwise/core/extend';
+import { elementCount, flopsOf, type Model, type Module, type Node } from '@shardwise/core/extend';
 import { checkModelCostsOf, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
 import { bytesAcross, TracedModel } from './traced-model.ts';
 import { lossOfPass } from '../microbatches/loss-of-pass.ts';
@@ -56,6 +56,7 @@ export function costsOf(
 /** The operations and bytes of a stage for one microbatch. */
 interface StageUse {
   readonly flops: number;
+  readonly calls: number;
   readonly activationBytes: number;
   readonly weightGradientBytes: number;
 }
@@ -67,17 +68,21 @@ interface StageUse {
 function stageUse(drafts: readonly WorkDraft[]): StageUse {
   const none = new Set<never>();
   const [activationBytes = 0, weightGradientBytes = 0] = keptBytes(withFrees(drafts, none), none);
-  return { flops: flopsOfDrafts(drafts), activationBytes, weightGradientBytes };
+  return { ...countsOfDrafts(drafts), activationBytes, weightGradientBytes };
 }
 
-function flopsOfDrafts(drafts: readonly WorkDraft[]): number {
+function countsOfDrafts(drafts: readonly WorkDraft[]): Pick<StageUse, 'flops' | 'calls'> {
   const received = new Set(drafts.flatMap(({ receives }) => receives.map(({ node }) => node)));
   const seen = new Set(drafts.flatMap(({ computes }) => [...computes]));
   let flops = 0;
+  const computed: Node[] = [];
   for (const node of seen) {
     if (received.has(node) || node.value !== null) continue;
     flops += flopsOf(node);
+    if (node.inputs.length > 0) computed.push(node);
     for (const input of node.inputs) seen.add(input);
   }
-  return flops;
+  // What the batch itself is made of comes before the first node of the model.
+  const first = Math.min(...computed.filter((node) => node.requiresGrad).map(({ id }) => id));
+  return { flops, calls: computed.filter(({ id }) => id >= first).length };
 }

@@ -20,6 +20,8 @@ export interface ModuleCosts {
   readonly stateBytes: number;
   /** The floating-point operations of products in the forward and backward pass. */
   readonly flops: number;
+  /** The number of operations of the graph in the forward and backward pass, whatever they compute. Default: not known. */
+  readonly calls?: number;
   /**
    * The bytes of the forward pass that are kept because the backward pass reads them. This is an upper bound,
    * because neighbouring modules may keep the same value.

@@ -1,0 +1,112 @@
+import { rankState } from '../ambient.ts';
+import { gradientsOfNode } from '../autograd/gradients-of-node.ts';
+import { isGiven, recomputing } from '../autograd/recompute.ts';
+import { type Seeded, walkBackward } from '../autograd/walk.ts';
+import { currentEra, makeNode, newestNodeId, noGrad, setEra } from '../graph/create-node.ts';
+import type { Node, Region } from '../graph/node.ts';
+import { ops } from '../graph/ops/ops.ts';
+import { withCollectiveOrder } from '../graph/program-order.ts';
+import { elementCount } from '../base/shape.ts';
+import { withoutValues } from '../realize/pending/small-values.ts';
+import { dtypes } from '../spec/dtype.ts';
+
+/** A backward pass that is built to see what it would need, and never runs. */
+export interface TrialBackward {
+  /** The gradients of leaves, by leaf. */
+  readonly gradients: ReadonlyMap<Node, Node>;
+  /** All nodes that the pass has made have larger ids. */
+  readonly olderId: number;
+  /** The bytes that ranks collect ahead of their use: those of the two largest units that a region collects again. */
+  readonly aheadBytes: number;
+}
+
+/**
+ * Builds the backward pass from these outputs to the leaves, as if the nodes in `stretches` were recomputed, each in its
+ * stretch. Leaves get no gradients, hooks are not called, and no region hears of it.
+ */
+export function tryBackward(
+  seeds: readonly Seeded[],
+  stretches: ReadonlyMap<Node, number>,
+): TrialBackward {
+  const olderId = newestNodeId();
+  const gradients = new Map<Node, Node>();
+  const collected = new Map<Region, number>();
+  const substitute = substitution(stretches, ({ region, op, shape, dtype }) => {
+    if (region === null || ops[op].by !== 'group') return;
+    const bytes = elementCount(shape) * dtypes[dtype].bytes;
+    collected.set(region, (collected.get(region) ?? 0) + bytes);
+  });
+  const { observer, era } = rankState;
+  const hooked = withoutHooks(seeds);
+  rankState.observer = null;
+  try {
+    withCollectiveOrder('apart', () =>
+      withoutValues(() =>
+        noGrad(() =>
+          walkBackward(seeds, {
+            needs: (node) => node.requiresGrad,
+            isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+            gradientsOf: recomputing(gradientsOfNode, substitute),
+            onLeaf: (leaf, gradient) => {
+              if (gradient !== null) gradients.set(leaf, gradient);
+            },
+          }),
+        ),
+      ),
+    );
+  } finally {
+    for (const [node, hooks] of hooked) node.gradientHooks = hooks;
+    rankState.observer = observer;
+    setEra(era);
+  }
+  return { gradients, olderId, aheadBytes: 2 * Math.max(0, ...collected.values()) };
+}
+
+/** Takes the hooks from all nodes that a backward pass from these outputs comes to, and returns them. */
+function withoutHooks(seeds: readonly Seeded[]): ReadonlyMap<Node, Node['gradientHooks']> {
+  const found = new Map<Node, Node['gradientHooks']>();
+  const seen = new Set(seeds.map(({ output }) => output));
+  for (const node of seen) {
+    for (const input of node.inputs) if (input.requiresGrad) seen.add(input);
+    if (node.gradientHooks === null) continue;
+    found.set(node, node.gradientHooks);
+    node.gradientHooks = null;
+  }
+  return found;
+}
+
+/**
+ * Returns what a backward pass reads in the place of each node. Other regions recompute what they would recompute, of which
+ * `onElsewhere` is told.
+ */
+function substitution(
+  stretches: ReadonlyMap<Node, number>,
+  onElsewhere: (node: Node) => void,
+): (node: Node) => Node {
+  const copies = new Map<Node, Node>();
+  let place: number | Region | null = null;
+  const substitute = (node: Node): Node => {
+    if (isGiven(node)) return node;
+    const stretch = stretches.get(node);
+    const isRemade = stretch !== undefined || isRemadeElsewhere(node);
+    if (!isRemade) return node;
+    const known = copies.get(node);
+    if (known !== undefined) return known;
+    if (stretch === undefined) onElsewhere(node);
+    const next = stretch ?? node.region;
+    if (next !== place) setEra(currentEra() + 1);
+    place = next;
+    const { op, params, inputs, shape, dtype } = node;
+    const copy = makeNode(op, params, inputs.map(substitute), shape, dtype, false);
+    copy.axisTypes = node.axisTypes;
+    copy.rowCount = node.rowCount;
+    copies.set(node, copy);
+    return copy;
+  };
+  return substitute;
+}
+
+/** Whether a region recomputes a node from its inputs. What comes back from a store of pages counts as kept. */
+function isRemadeElsewhere(node: Node): boolean {
+  return node.region?.remakes(node) === true && node.region.sourceOf(node) === null;
+}
