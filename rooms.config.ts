@@ -108,6 +108,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     ],
     'local-sgd/aggregation': [],
     'local-sgd/messages': ['sharded/quantized', 'local-sgd/aggregation'],
+    'local-sgd/members': ['plan', 'local-sgd/aggregation', 'local-sgd/messages'],
     'local-sgd': ['plan', 'sharded/quantized', 'pipeline-schedule/automatic', 'local-sgd/*'],
     'pipeline/messages': [],
     'pipeline/stages': ['parameters', 'plan'],
