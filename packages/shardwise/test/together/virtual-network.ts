@@ -15,10 +15,15 @@ export function randomOf(seed: number): () => number {
   };
 }
 
+/** How long a frame takes, and how often the coordinator looks at the time. */
+const [FRAME_MS, TICK_MS] = [5, 50];
+const MAX_IDLE_TURNS = 10_000;
+
 /** One direction of a connection. Its frames arrive in order, each when the network says so. */
 interface Direction {
   readonly frames: (() => void)[];
-  isCut: boolean;
+  /** Nothing arrives before this time. */
+  heldUntilMs: number;
 }
 
 /**
@@ -28,20 +33,27 @@ interface Direction {
 export class VirtualNetwork {
   readonly coordinator: Coordinator;
   readonly notices: string[] = [];
+  readonly #turns: number;
   readonly #random: () => number;
   readonly #directions = new Set<Direction>();
   readonly #timers = new Set<{ readonly dueMs: number; readonly resolve: () => void }>();
-  readonly #cuts = new Map<string, () => void>();
+  readonly #connections = new Map<
+    string,
+    { readonly end: () => void; readonly directions: readonly Direction[] }
+  >();
   #nowMs = 0;
+  #tickedMs = 0;
   #isOver = false;
 
-  constructor(seed: number, options: Partial<CoordinatorOptions> = {}) {
+  /** `turns` is the number of turns of the thread that members may compute for. */
+  constructor(seed: number, options: Partial<CoordinatorOptions> = {}, turns = 20) {
+    this.#turns = turns;
     this.#random = randomOf(seed);
     this.coordinator = new Coordinator({
       isToken: (text) => text === 'secret',
       maxMembers: 64,
-      roundTimeoutMs: 500,
-      stateTimeoutMs: 500,
+      roundTimeoutMs: 2000,
+      stateTimeoutMs: 2000,
       maxBufferedBytes: 1e9,
       now: () => this.#nowMs,
       onNotice: (notice) => this.notices.push(notice),
@@ -77,8 +89,8 @@ export class VirtualNetwork {
   /** Connects somebody with the coordinator. */
   connect(name: string, events: ConnectionEvents): Link {
     const [up, down]: [Direction, Direction] = [
-      { frames: [], isCut: false },
-      { frames: [], isCut: false },
+      { frames: [], heldUntilMs: 0 },
+      { frames: [], heldUntilMs: 0 },
     ];
     this.#directions.add(up).add(down);
     const toCoordinator: { events: LinkEvents | null } = { events: null };
@@ -102,13 +114,20 @@ export class VirtualNetwork {
     });
     toCoordinator.events = this.coordinator.connect(linkOf(down, (frame) => events.receive(frame)));
     up.frames.push(() => events.opened());
-    this.#cuts.set(name, end);
+    this.#connections.set(name, { end, directions: [up, down] });
     return linkOf(up, (frame) => toCoordinator.events?.receive(frame));
   }
 
   /** Ends the latest connection of a member. What is on its way is lost. */
   cut(name: string): void {
-    this.#cuts.get(name)?.();
+    this.#connections.get(name)?.end();
+  }
+
+  /** Nothing arrives from a member or at it for some time. */
+  hold(name: string, milliseconds: number): void {
+    for (const direction of this.#connections.get(name)?.directions ?? []) {
+      direction.heldUntilMs = this.#nowMs + milliseconds;
+    }
   }
 
   /** Delivers frames, and lets time pass when nothing is on its way, until `work` has settled. */
@@ -119,18 +138,20 @@ export class VirtualNetwork {
     let idle = 0;
     while (!this.#isOver) {
       await nextTurn();
-      const ready = [...this.#directions].filter(({ frames }) => frames.length > 0);
+      const ready = [...this.#directions].filter(
+        ({ frames, heldUntilMs }) => frames.length > 0 && heldUntilMs <= this.#nowMs,
+      );
       const next = ready[Math.floor(this.#random() * ready.length)];
       if (next === undefined) {
         idle += 1;
         // Members compute, which takes turns of the thread and no virtual time, until they wait.
-        if (idle > 20) this.#pass(50);
-        if (idle > 100_000) throw new Error('nothing happens any more');
+        if (idle > this.#turns) this.#pass(TICK_MS);
+        if (idle > MAX_IDLE_TURNS) throw new Error('members and coordinator wait for each other');
         continue;
       }
       idle = 0;
       next.frames.shift()?.();
-      this.#pass(0.01);
+      this.#pass(FRAME_MS);
     }
     return over;
   }
@@ -142,6 +163,8 @@ export class VirtualNetwork {
       this.#timers.delete(timer);
       timer.resolve();
     }
+    if (this.#nowMs - this.#tickedMs < TICK_MS) return;
+    this.#tickedMs = this.#nowMs;
     this.coordinator.tick();
   }
 }

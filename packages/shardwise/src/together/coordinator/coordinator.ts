@@ -146,7 +146,7 @@ export class Coordinator {
   #found(peer: Peer, description: Enter): Run {
     const run = new Run(description, peer, this.#options);
     this.#run = run;
-    this.#notice(peer, 'has the state of the run');
+    this.#notice(peer, `has the state of the run, after ${run.completed} rounds`);
     return run;
   }
 
@@ -179,12 +179,17 @@ export class Coordinator {
     this.#foundAgain();
   }
 
-  /** If nobody is left who has the state, the member that has waited for longest begins with its own. */
+  /**
+   * If nobody is left who has the state, the run goes back to the latest state of those who wait: of a member that has
+   * lost its connection and come again, or of a new one.
+   */
   #foundAgain(): void {
     const run = this.#run;
     if (run === null || run.hasState) return;
     this.#run = null;
-    const [first, ...others] = run.waiting;
+    const [first, ...others] = run.waiting.toSorted(
+      (a, b) => run.progressOf(b) - run.progressOf(a),
+    );
     if (first === undefined || first.description === null) return;
     const next = this.#found(first, first.description);
     for (const other of others) next.add(other);

@@ -49,6 +49,12 @@ export class Run {
     return this.#all('waiting');
   }
 
+  /** The number of rounds in the state that a member could go on from. -1: it is not one of this run. */
+  progressOf({ state }: Peer): number {
+    if (state === null || this.#hashes.hashOf(state.completed) !== state.hash) return -1;
+    return state.completed;
+  }
+
   /** A member has come. It gets the state, and takes part when the next round after that begins. */
   add(peer: Peer): void {
     this.#peers.add(peer);
