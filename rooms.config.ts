@@ -313,7 +313,13 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     serve: ['environment', 'text', 'rank', 'checkpoint/places', 'checkpoint/load'],
     'serve/replicas': ['serve'],
     verify: ['environment'],
+    'together/protocol': [],
+    'together/member': ['together/protocol'],
+    'together/coordinator': ['text', 'report', 'together/protocol'],
+    together: ['together/protocol', 'together/member'],
     cli: [
+      'together/protocol',
+      'together/coordinator',
       'environment',
       'text',
       'accelerate',
