@@ -35,10 +35,10 @@ describe('a coordinator that listens', () => {
     const [first, second] = [await joined('first'), await joined('second')];
     const [one, other] = [new PlainTrainer(first, 0), new PlainTrainer(second, 5)];
     await one.enter();
-    let isIn = false;
-    const entering = other.enter().then(() => (isIn = true));
+    const isIn = new AbortController();
+    const entering = other.enter().then(() => isIn.abort());
     first.report({ loss: 1.5, samples: 30 });
-    while (!isIn) await one.update(1);
+    while (!isIn.signal.aborted) await one.update(1);
     await entering;
     for (let round = 0; round < 3; round++) await Promise.all([one.update(2), other.update(4)]);
     expect(one.completed).toBe(other.completed);

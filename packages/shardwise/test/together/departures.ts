@@ -72,21 +72,21 @@ async function disturbedRun(seed: number): Promise<{
   const leaving = new Set<string>();
   const learned: number[] = [];
   let disturbances = 0;
-  let isOver = false;
+  const over = new AbortController();
 
   const train = async (name: string): Promise<void> => {
     const member = network.member(name);
     await member.connect();
     const trainer = new PlainTrainer(records.observe(member), random());
     await trainer.enter();
-    while (!isOver && !leaving.delete(name)) {
+    while (!over.signal.aborted && !leaving.delete(name)) {
       learned.push(learned.length + 1);
       await trainer.update(learned.length);
     }
     member.close();
   };
   const live = async (name: string): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       try {
         await train(name);
       } catch (error) {
@@ -117,7 +117,7 @@ async function disturbedRun(seed: number): Promise<{
     }
     // The partitions heal.
     while (!isTraining()) await network.delay(100);
-    isOver = true;
+    over.abort();
   };
   await network.run(Promise.all([disturb(), ...names.map(live)]));
   return { records, network, learned, disturbances };

@@ -16,12 +16,12 @@ export function checkUpdates(updates: readonly DecodedUpdate[]): {
   readonly used: readonly DecodedUpdate[];
   readonly refused: readonly RefusedUpdate[];
 } {
-  const norms = updates.map(({ vector }) => norm(vector));
-  const most = MAX_NORM_RATIO * lowerMedian(norms.filter((each) => each > 0 && each < Infinity));
+  const measured = updates.map((update) => ({ update, own: norm(update.vector) }));
+  const known = measured.flatMap(({ own }) => (own > 0 && own < Infinity ? [own] : []));
+  const most = MAX_NORM_RATIO * lowerMedian(known);
   const used: DecodedUpdate[] = [];
   const refused: RefusedUpdate[] = [];
-  for (const [at, update] of updates.entries()) {
-    const { [at]: own = Number.NaN } = norms;
+  for (const { update, own } of measured) {
     const { number, name } = update;
     if (!Number.isFinite(own)) refused.push({ number, name, reason: 'values that are not finite' });
     else if (own > most) {
