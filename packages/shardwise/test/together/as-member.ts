@@ -3,7 +3,6 @@ import { fromData, LineMesh, nn, optim, setRank, type Tensor } from '@shardwise/
 import { diloco, type DiLoCoOptions, type Members, parallelize } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
-import type { RunMember } from '../../src/together/member/run-member.ts';
 import type { VirtualNetwork } from './virtual-network.ts';
 
 /** A model with one parameter, whose gradient is what the loss multiplies it by. */
@@ -15,24 +14,49 @@ class Line extends nn.Module {
     this.weight = new nn.Parameter(Float32Array.from(values), [values.length]);
   }
 
-  override forward(slope: Tensor): Tensor {
+  forward(slope: Tensor): Tensor {
     return this.weight.mul(slope).sum();
   }
 }
 
-/** A member with a model, which learns `slope` per update. */
+/** A model, which learns `slope` per update. */
 export interface Trainer {
-  readonly member: RunMember;
   readonly outerSteps: () => number;
   /** Makes an update by SGD with lr 1. */
   readonly update: (slope: number) => Promise<void>;
   readonly values: () => Promise<readonly number[]>;
+  readonly synchronize: () => Promise<void>;
 }
 
 /** Options of `diloco`, the values with which a member comes, and what stands between it and its strategy. */
 export interface TrainerOptions extends Partial<DiLoCoOptions> {
   readonly values?: readonly number[];
   readonly observe?: (members: Members) => Members;
+}
+
+/** Makes a trainer on the rank that is set. */
+export async function trainerOf(
+  values: readonly number[],
+  options: Partial<DiLoCoOptions>,
+): Promise<Trainer> {
+  const model = new Line(values);
+  const { every = 1, outer = { lr: 1, momentum: 0 }, bits = 32, fragmentSyncDelay = 0 } = options;
+  const { members } = options;
+  const common = { every, outer, bits, fragmentSyncDelay };
+  const strategy = diloco(members === undefined ? common : { ...common, members });
+  const parallel = await parallelize(model, strategy);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
+  return {
+    outerSteps: () => strategy.outer.outerSteps,
+    async update(slope) {
+      const slopes = Float32Array.from(values, (_, at) => (at + 1) * slope);
+      parallel.forward(fromData(slopes, [values.length], 'f32')).backward();
+      await optimizer.step();
+      optimizer.zeroGrad();
+    },
+    values: async () => Array.from(await model.weight.data(), Number),
+    synchronize: () => strategy.outer.synchronize(),
+  };
 }
 
 /** Runs `body` with a member of its own, as if it had a thread of its own. */
@@ -49,30 +73,8 @@ export async function asMember<T>(
       setRank({ device: interpreter(), mesh: new LineMesh('dp', singleGroup()) });
       const member = network.member(name);
       await member.connect();
-      const model = new Line(values);
-      const strategy = diloco({
-        every: 1,
-        outer: { lr: 1, momentum: 0 },
-        members: observe(member),
-        ...settings,
-      });
-      const parallel = await parallelize(model, strategy);
-      const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
-      const trained = await body({
-        member,
-        outerSteps: () => strategy.outer.outerSteps,
-        async update(slope) {
-          const slopes = fromData(
-            Float32Array.from(values, (_, at) => (at + 1) * slope),
-            [values.length],
-            'f32',
-          );
-          parallel.forward(slopes).backward();
-          await optimizer.step();
-          optimizer.zeroGrad();
-        },
-        values: async () => Array.from(await model.weight.data(), Number),
-      });
+      const trainer = await trainerOf(values, { ...settings, members: observe(member) });
+      const trained = await body(trainer);
       member.close();
       return { trained };
     },
