@@ -8,6 +8,11 @@ import { VirtualNetwork } from './virtual-network.ts';
 /** The thread takes longer to compute than virtual time would allow. */
 const patient = { roundTimeoutMs: 1e6, stateTimeoutMs: 1e6 };
 
+/** The number of members that take part in rounds. */
+function training({ coordinator }: VirtualNetwork): number {
+  return coordinator.status.members.filter(({ place }) => place === 'training').length;
+}
+
 describe('members that come and go', () => {
   it('take the mean of what they have learned, and a newcomer takes their state', async () => {
     const network = new VirtualNetwork(1);
@@ -78,8 +83,8 @@ describe('members that come and go', () => {
       rank: 0 | 1,
       { update, values, outerSteps }: Trainer,
     ): Promise<unknown> => {
-      await update(0);
-      if (rank === 1) start = outerSteps() + 2;
+      while (training(network) < 2) await update(0);
+      if (start === Infinity) start = outerSteps() + 2;
       while (outerSteps() < start) await update(0);
       for (const slope of slopes) await update(slope[rank]);
       return values();
@@ -116,8 +121,7 @@ describe('members that come and go', () => {
         refuse: (round, refused) => members.refuse(round, refused),
       });
     const train = async ({ update, outerSteps, values }: Trainer): Promise<unknown> => {
-      await update(1);
-      while (!isComplete()) await update(1);
+      while (training(network) < 5) await update(1);
       if (start === Infinity) start = outerSteps() + 2;
       while (outerSteps() < start) await update(1);
       const before = await values();
@@ -126,8 +130,6 @@ describe('members that come and go', () => {
       for (let round = 0; round < 3; round++) await update(1);
       return after.map((value, at) => value - (before[at] ?? 0));
     };
-    const isComplete = (): boolean =>
-      network.coordinator.status.members.filter(({ place }) => place === 'training').length === 5;
     const names = ['a', 'b', 'c'];
     const honest = Promise.all(names.map((name) => asMember(network, name, {}, train)));
     const attackers = [1e6, Number.NaN].map((factor) =>
