@@ -87,6 +87,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/planner/node',
       '!@shardwise/*/package.json',
       '!shardwise/browser',
+      '!shardwise/together',
       '!shardwise/package.json',
     ],
     message: 'Import packages through their entry points only.',

@@ -28,6 +28,14 @@ export {
   type LocalSgdOptions,
   type StrategyWithOuterSteps,
 } from './local-sgd/local-sgd.ts';
+export type {
+  Members,
+  MemberState,
+  MemberUpdate,
+  RefusedUpdate,
+  RoundResult,
+  RunDescription,
+} from './local-sgd/members/members.ts';
 export type { OuterOptions } from './local-sgd/outer-optimizer-settings.ts';
 export type { OuterState, OuterStateDict } from './local-sgd/outer-state.ts';
 export { powerSgdHook, type PowerSgdHook } from './distributed-data-parallel/power-sgd-hook.ts';

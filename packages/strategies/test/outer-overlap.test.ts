@@ -3,6 +3,7 @@ import { nn, setRank } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { expect, it } from 'vitest';
 import { Fragment, type Meeting } from '../src/local-sgd/fragment.ts';
+import { FixedGroup } from '../src/local-sgd/members/fixed-group.ts';
 import { OuterUpdater } from '../src/local-sgd/outer-updater.ts';
 
 it('a rank goes on with updates while a message is on its way, and waits for it in the outer step', async () => {
@@ -12,10 +13,12 @@ it('a rank goes on with updates while a message is on its way, and waits for it 
   const parameter = new nn.Parameter(Float32Array.of(1, 3), [2]);
   const fragment = new Fragment([['weight', parameter]]);
   const meeting: Meeting = {
-    group: own,
+    group: new FixedGroup('localSgd', own, {
+      bits: 32,
+      aggregation: { rule: 'mean', faulty: 0 },
+    }),
     outer: null,
     bits: 32,
-    aggregation: { rule: 'mean', faulty: 0 },
     alpha: 0,
   };
   fragment.restore({ anchor: new Float32Array(2), momentum: null, errors: null }, null);

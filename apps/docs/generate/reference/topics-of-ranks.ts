@@ -57,7 +57,7 @@ export const topicsOfRanks: readonly Section[] = [
         'diloco',
         'diloco and localSgd: few messages',
         'Ranks train alone for some updates and then agree: DiLoCo, streaming fragments, messages of few bits, robust aggregation.',
-        /\/local-sgd\//,
+        /\/local-sgd\/|^shardwise\/together\//,
       ),
       topic(
         'fsdp',

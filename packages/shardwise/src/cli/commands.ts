@@ -328,6 +328,22 @@ function reloadOf({
   });
 }
 
+const coordinateSchema = z.object({
+  port: z.number(),
+  host: z.string().min(1).max(255),
+  tokenFile: z.string().min(1).max(4096).optional(),
+  maxMembers: z.number(),
+  roundTimeout: z.number().default(60_000),
+  maxRate: z.number().default(32_000_000),
+});
+
+/** Runs `shardwise coordinate`. Throws the errors of coordinateCommand. */
+export async function coordinateByOptions(raw: unknown): Promise<void> {
+  const { roundTimeout, tokenFile, ...options } = coordinateSchema.parse(raw);
+  const { coordinateCommand } = await import('./coordinate-command.ts');
+  await coordinateCommand({ ...options, tokenFile, roundTimeoutMs: roundTimeout });
+}
+
 const exportSchema = z.object({
   dtype: z.enum(exportDTypes).optional(),
   metadata: z.record(z.string(), z.string()),

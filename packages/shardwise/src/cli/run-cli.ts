@@ -1,6 +1,7 @@
 import { ShardwiseError } from '@shardwise/core/spec';
 import { Command, CommanderError, Option } from 'commander';
 import { packageVersion } from '../text/package-version.ts';
+import { addCoordinate } from './coordinate-options.ts';
 import { withOwnNames } from './other-launchers.ts';
 import {
   addItem,
@@ -318,6 +319,10 @@ export async function runCli(argv: readonly string[]): Promise<number> {
   addServe(program).action(async (model: string, raw: unknown) => {
     const { serveByOptions } = await import('./commands.ts');
     exitCode = await serveByOptions(model, raw);
+  });
+  addCoordinate(program).action(async (raw: unknown) => {
+    const { coordinateByOptions } = await import('./commands.ts');
+    await coordinateByOptions(raw);
   });
   try {
     await program.parseAsync(withOwnNames(argv));

@@ -1,6 +1,7 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { aggregateRule, type Aggregate } from './aggregation/aggregate-option.ts';
 import type { StrategyWithOuterSteps } from './local-sgd.ts';
+import type { Members } from './members/members.ts';
 import { type OuterOptions, outerSettings } from './outer-optimizer-settings.ts';
 import { outerPlan } from './outer-plan.ts';
 import { OuterState } from './outer-state.ts';
@@ -37,6 +38,11 @@ export interface DiLoCoOptions {
    * gets the outer gradients of all. Default: 'mean'.
    */
   readonly aggregate?: Aggregate;
+  /**
+   * The members of a run that come and go, from `join` of `shardwise/together`. Each is one rank, which trains on data of
+   * its own. Default: the ranks of the axis.
+   */
+  readonly members?: Members;
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
 }
@@ -49,6 +55,7 @@ const optionRules: OptionRules<DiLoCoOptions> = {
   fragmentUpdateAlpha: option.fraction,
   bits: option.oneOf(4, 8, 32),
   aggregate: option.checkedLater(),
+  members: option.object('what join() of shardwise/together returns'),
   axis: option.axisName,
 };
 
@@ -66,8 +73,10 @@ export function diloco(options: DiLoCoOptions): StrategyWithOuterSteps {
   const { rule: aggregate, faulty } = aggregateRule(options.aggregate ?? 'mean');
   const strategy = 'diloco';
   const outer = new OuterState(strategy);
+  const { members = null } = options;
   const times = { every, fragments, fragmentSyncDelay, fragmentUpdateAlpha };
-  const data = { strategy, axis, ...times, bits, aggregate, faulty, ...settings, state: outer };
+  const common = { strategy, axis, ...times, bits, aggregate, faulty, ...settings };
+  const data = { ...common, members, state: outer };
   return {
     specificationVersion: 1,
     name: strategy,

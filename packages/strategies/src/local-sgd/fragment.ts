@@ -2,17 +2,13 @@ import {
   currentSession,
   fromData,
   noGrad,
-  type ProcessGroup,
   type Tensor,
   TensorStateError,
   withoutValues,
 } from '@shardwise/core/extend';
-import {
-  agree,
-  type Agreement,
-  type CompressionErrors,
-  noErrors,
-} from './messages/outer-messages.ts';
+import type { Agreed, OuterGroup } from './members/outer-group.ts';
+import type { SharedFragment } from './members/state-bytes.ts';
+import { type CompressionErrors, noErrors, type OuterBits } from './messages/outer-messages.ts';
 import type { OuterSettings } from './outer-optimizer-settings.ts';
 import { outerStep } from './outer-step.ts';
 
@@ -20,8 +16,10 @@ import { outerStep } from './outer-step.ts';
 export type FragmentParameter = readonly [name: string, part: Tensor];
 
 /** What ranks do with the values of a fragment when they meet. */
-export interface Meeting extends Agreement {
-  readonly group: ProcessGroup;
+export interface Meeting {
+  readonly group: OuterGroup;
+  /** The bits of an element in messages. */
+  readonly bits: OuterBits;
   /** The outer optimizer. Null: ranks go on from the mean of their values. */
   readonly outer: OuterSettings | null;
   /** The share of its own values that a rank keeps beside the new ones, from 0 to 1. */
@@ -43,7 +41,7 @@ export class Fragment {
   readonly elements: number;
   readonly #parameters: readonly FragmentParameter[];
   #state: FragmentState | null = null;
-  #mean: Promise<Float32Array> | null = null;
+  #agreed: Promise<Agreed> | null = null;
 
   constructor(parameters: readonly FragmentParameter[]) {
     this.#parameters = parameters;
@@ -64,52 +62,74 @@ export class Fragment {
   }
 
   /** What the ranks agree on, while it is on its way. Null between an outer step and the next message. */
-  get mean(): Promise<Float32Array> | null {
-    return this.#mean;
+  get agreed(): Promise<Agreed> | null {
+    return this.#agreed;
   }
 
   /** Begins with the present values. */
-  async begin({ outer, bits, group }: Meeting): Promise<Float32Array> {
-    const anchor = await this.#read();
+  async begin(meeting: Meeting): Promise<void> {
     this.#state = {
-      anchor,
-      momentum: outer === null ? null : new Float32Array(this.elements),
-      errors: bits === 32 ? null : noErrors(this.elements, group.size),
+      anchor: await this.#read(),
+      momentum: meeting.outer === null ? null : new Float32Array(this.elements),
+      errors: this.#noErrors(meeting),
     };
-    return anchor;
   }
 
   /** Goes on from a saved state. `mean` is one that was on its way. */
   restore(state: FragmentState, mean: Float32Array | null): void {
     this.#state = state;
-    this.#mean = mean === null ? null : Promise.resolve(mean);
+    this.#agreed = mean === null ? null : Promise.resolve({ kind: 'vector', vector: mean });
   }
 
-  /** Sends what this rank has learned. Settles when the message is on its way, which training does not wait for. */
-  async send(meeting: Meeting): Promise<void> {
+  /** What all ranks have in common, with an outer optimizer. */
+  shared(): SharedFragment {
+    const { anchor, momentum } = this.#known();
+    if (momentum === null) throw new RangeError('a state without momentum');
+    return { anchor, momentum };
+  }
+
+  /** Goes on from what other ranks have in common, and writes it into the parameters. */
+  async replace({ anchor, momentum }: SharedFragment, meeting: Meeting): Promise<void> {
+    this.#state = { anchor, momentum, errors: this.#noErrors(meeting) };
+    this.#agreed = null;
+    await this.#write(anchor);
+  }
+
+  /**
+   * Sends what this rank has learned, after so many outer steps. Settles when the message is on its way, which training
+   * does not wait for.
+   */
+  async send({ outer, group }: Meeting, completed: number): Promise<void> {
     const own = await this.#read();
     const { anchor, errors } = this.#known();
-    const { outer, group } = meeting;
     if (outer !== null) {
       for (let at = 0; at < own.length; at++) own[at] = (anchor[at] ?? 0) - (own[at] ?? 0);
     }
-    const mean = agree(own, group, meeting, errors);
+    const agreed = group.agree(own, errors, completed);
     // Whoever takes the outer step gets the error.
-    mean.catch(() => undefined);
-    this.#mean = mean;
+    agreed.catch(() => undefined);
+    this.#agreed = agreed;
   }
 
-  /** Takes the outer step with the mean, for which it waits, and writes the new values into the parameters. */
-  async meet({ outer, alpha }: Meeting): Promise<void> {
-    const sent = this.#mean;
-    if (sent === null) throw new RangeError('an outer step before its message');
-    const mean = await sent;
-    this.#mean = null;
+  /** Waits for what the ranks have agreed on. */
+  async receive(): Promise<Agreed> {
+    if (this.#agreed === null) throw new RangeError('an outer step before its message');
+    const agreed = await this.#agreed;
+    this.#agreed = null;
+    return agreed;
+  }
+
+  /** Takes the outer step with the mean of the ranks, and writes the new values into the parameters. */
+  async meet(mean: Float32Array, { outer, alpha }: Meeting): Promise<void> {
     this.#requireFinite(mean);
     const { anchor, momentum } = this.#known();
     if (outer === null || momentum === null) anchor.set(mean);
     else outerStep(anchor, mean, momentum, outer);
     await this.#write(alpha === 0 ? anchor : mixed(anchor, await this.#read(), alpha));
+  }
+
+  #noErrors({ bits, group }: Meeting): CompressionErrors | null {
+    return bits === 32 ? null : noErrors(this.elements, group.parts);
   }
 
   #known(): FragmentState {

@@ -53,6 +53,7 @@ export function localSgd(options: LocalSgdOptions): StrategyWithOuterSteps {
           bits: 32,
           aggregate: 'mean',
           faulty: 0,
+          members: null,
         },
         model,
         axes,

@@ -82,7 +82,8 @@ export class OuterState {
     for (const fragment of updater.fragments) {
       const { state, names } = fragment;
       if (state === null) continue;
-      const mean = (await fragment.mean) ?? null;
+      const agreed = await fragment.agreed;
+      const mean = agreed?.kind === 'vector' ? agreed.vector : null;
       fragments.push({
         parameters: [...names],
         anchor: arrayOf(state.anchor),

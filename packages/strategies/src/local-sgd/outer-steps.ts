@@ -11,6 +11,7 @@ import {
   type Parameter,
   type ParameterPlan,
   type Plan,
+  type ProcessGroup,
 } from '@shardwise/core/extend';
 import { requireOneStep } from '../plan/agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../plan/averaged-parameters.ts';
@@ -18,10 +19,16 @@ import { ofRankZero } from '../plan/from-rank-zero.ts';
 import { planError } from '../plan/plan-error.ts';
 import { plannedParameters, startBroadcasts } from '../plan/planned-bytes.ts';
 import { requireSameModel } from '../plan/same-model.ts';
+import type { PlanContext } from '../plan/plan-context.ts';
 import type { StepKind } from '../plan/step.ts';
 import { Fragment, type FragmentParameter } from './fragment.ts';
 import type { Aggregation, AggregationRule } from './aggregation/aggregate.ts';
-import { agreementMessages, type OuterBits } from './messages/outer-messages.ts';
+import { ChangingGroup } from './members/changing-group.ts';
+import { FixedGroup } from './members/fixed-group.ts';
+import type { Members } from './members/members.ts';
+import type { OuterGroup } from './members/outer-group.ts';
+import { runDescription } from './members/run-description.ts';
+import { agreementMessages, messageBytes, type OuterBits } from './messages/outer-messages.ts';
 import type { OuterState } from './outer-state.ts';
 import { OuterUpdater } from './outer-updater.ts';
 import type { OuterSettings } from './outer-optimizer-settings.ts';
@@ -47,6 +54,8 @@ export interface OuterSteps extends Partial<OuterSettings> {
   /** The number of ranks whose outer gradients may be anything. */
   readonly faulty: number;
   readonly state: OuterState;
+  /** Who meets, if it is not the ranks of the axis. Null: these. */
+  readonly members: Members | null;
 }
 
 /** The kind of the step `OuterSteps`. */
@@ -59,6 +68,7 @@ export const outerSteps: StepKind<OuterSteps> = {
   axisUses: ({ axis }) => [{ axis, divides: 'batch' }],
   explain(data, plan) {
     const ranks = axisSize(plan.axes, data.axis);
+    if (data.members !== null) return describeMembers(data, plan);
     if (ranks === 1) return '';
     const sent = meetings(data, plan).reduce((sum, each) => sum + sentBytes(each, ranks), 0);
     const own = sent / data.every;
@@ -92,8 +102,6 @@ export const outerSteps: StepKind<OuterSteps> = {
       for (const part of parts.values()) part.assign(ofRankZero(part, [axis]));
     });
     await session.realize([]);
-    // Messages that training does not wait for must not hold up other calls of the program.
-    const own = (await group.split(0, group.rank)) ?? group;
     const fragments = data.fragments.map(
       (names) =>
         new Fragment(
@@ -103,13 +111,14 @@ export const outerSteps: StepKind<OuterSteps> = {
           }),
         ),
     );
+    const own = await meetingGroup(data, context, group);
     const updater = new OuterUpdater(
       plan.strategy,
       fragments,
-      { group: own, outer: outerOf(data), bits, aggregation: aggregationOf(data), alpha },
+      { group: own, outer: outerOf(data), bits, alpha },
       { period: every / fragments.length, delay },
     );
-    data.state.attach({ updater, ranks: own.size });
+    data.state.attach({ updater, ranks: own.parts });
     const trained = context.parameters.map(([, parameter]) => parameter);
     // Also frozen parameters, which an optimizer may have among those that train.
     for (const part of parts.values()) part.updater = updater;
@@ -122,6 +131,35 @@ export const outerSteps: StepKind<OuterSteps> = {
     });
   },
 };
+
+/** Those who meet in outer steps: members that come and go, or the ranks of a group. */
+async function meetingGroup(
+  data: OuterSteps,
+  { plan }: PlanContext,
+  group: ProcessGroup,
+): Promise<OuterGroup> {
+  const { bits, fragments, members } = data;
+  const agreement = { bits, aggregation: aggregationOf(data) };
+  if (members === null) {
+    // Messages that training does not wait for must not hold up other calls of the program.
+    const own = (await group.split(0, group.rank)) ?? group;
+    return new FixedGroup(plan.strategy, own, agreement);
+  }
+  const elements = fragments.map((names) => elementsOf(plan, names));
+  return new ChangingGroup(members, runDescription(data, plan, elements), agreement, elements);
+}
+
+/** What a member sends, and what it gets from each other one. */
+function describeMembers({ every, fragments, bits }: OuterSteps, plan: Plan): string {
+  const bytes = fragments.reduce(
+    (sum, names) => sum + messageBytes(elementsOf(plan, names), bits),
+    0,
+  );
+  return [
+    `outer steps: every ${every} updates, with members that come and go`,
+    `bytes that a member sends per step, in the mean: ${Math.round(bytes / every)}; it gets as many from each other member`,
+  ].join('\n');
+}
 
 function outerOf({ lr, momentum, nesterov }: OuterSteps): OuterSettings | null {
   const isComplete = lr !== undefined && momentum !== undefined && nesterov !== undefined;
@@ -181,6 +219,7 @@ function requireMeetings(data: OuterSteps, plan: Plan): void {
     const todo = `Use more than ${2 * data.faulty} ranks: the majority must be right`;
     throw planError(plan, { asked, found, todo }, { ranks, faulty: data.faulty });
   }
+  requireMembers(data, plan, ranks);
   const named = fragments.flat();
   const apart = plan.parameters.find(({ name, requiresGrad }) => {
     return requiresGrad && !named.includes(name);
@@ -189,6 +228,31 @@ function requireMeetings(data: OuterSteps, plan: Plan): void {
   const todo = 'Name each parameter that trains in one fragment';
   const found = apart === undefined ? 'a parameter in two of them' : `'${apart.name}' in none`;
   throw planError(plan, { asked, found, todo });
+}
+
+/** Throws LayoutError for what members that come and go cannot do. */
+function requireMembers(
+  { members, fragmentSyncDelay }: OuterSteps,
+  plan: Plan,
+  ranks: number,
+): void {
+  if (members === null || (ranks === 1 && fragmentSyncDelay === 0)) return;
+  const asked = 'with members that come and go';
+  throw ranks > 1
+    ? planError(
+        plan,
+        {
+          asked,
+          found: `${ranks} ranks that train in this program`,
+          todo: 'Let each member be one rank: start the program once for each',
+        },
+        { ranks },
+      )
+    : planError(plan, {
+        asked,
+        found: `a fragmentSyncDelay of ${fragmentSyncDelay}`,
+        todo: 'Leave it out: members wait for the messages of a round',
+      });
 }
 
 function dtypeError(strategy: string, name: string, { dtype }: Parameter): ConfigError {

@@ -1,15 +1,8 @@
-import {
-  CollectiveMismatchError,
-  ConfigError,
-  hashOfNumbers,
-  hashOffset,
-  mixed,
-  Tensor,
-  type Updater,
-  type UpdateRequest,
-} from '@shardwise/core/extend';
+import { ConfigError, Tensor, type Updater, type UpdateRequest } from '@shardwise/core/extend';
 import type { Fragment, Meeting } from './fragment.ts';
-import { bytesOf } from './messages/outer-messages.ts';
+import type { MemberState } from './members/members.ts';
+import type { Agreed } from './members/outer-group.ts';
+import { fragmentsOf, stateBytes } from './members/state-bytes.ts';
 
 /** When fragments meet, in updates of the inner optimizer. */
 export interface MeetingTimes {
@@ -63,10 +56,10 @@ export class OuterUpdater implements Updater {
     const { outerSteps } = this.#progress;
     const updates = this.#progress.updates + 1;
     this.#progress = { updates, outerSteps };
-    if (updates === period - delay) await this.#turn().send(this.#meeting);
+    if (updates === period - delay) await this.#turn().send(this.#meeting, outerSteps);
     if (updates < period) return;
-    await this.#turn().meet(this.#meeting);
-    this.#progress = { updates: 0, outerSteps: outerSteps + 1 };
+    await this.#finish(await this.#turn().receive());
+    await this.#takeMissed();
   }
 
   /**
@@ -74,25 +67,28 @@ export class OuterUpdater implements Updater {
    * update. Throws CollectiveMismatchError on every rank if the ranks have different ones.
    */
   async begin(): Promise<void> {
-    if (this.fragments.every(({ state }) => state !== null)) return;
-    let hash = hashOffset;
-    for (const fragment of this.fragments) {
-      const values = await fragment.begin(this.#meeting);
-      hash = mixed(hash, hashOfNumbers(bytesOf(values)));
-    }
-    await this.#requireSame(hash);
+    const { group } = this.#meeting;
+    const isRestored = this.fragments.every(({ state }) => state !== null);
+    if (!isRestored) for (const fragment of this.fragments) await fragment.begin(this.#meeting);
+    const anchors = this.fragments.flatMap(({ state: own }) => own?.anchor ?? []);
+    const state = await group.begin({ anchors, isRestored, state: () => this.#state() });
+    if (state === null) return;
+    await this.#replace(state);
+    await this.#takeMissed();
   }
 
   /** Takes an outer step of every fragment now, so that all ranks have one model. It is a collective. */
   async synchronize(): Promise<void> {
+    const { group } = this.#meeting;
+    if (!group.isFixed) throw cannotSynchronize(this.name);
     await this.begin();
     for (const fragment of this.fragments) {
-      if (fragment.mean !== null) await fragment.meet(this.#meeting);
+      if (fragment.agreed !== null) await this.#meet(fragment, this.#meeting);
     }
     const meeting = { ...this.#meeting, alpha: 0 };
     for (const fragment of this.fragments) {
-      await fragment.send(meeting);
-      await fragment.meet(meeting);
+      await fragment.send(meeting, this.#progress.outerSteps);
+      await this.#meet(fragment, meeting);
     }
     this.#progress = { updates: 0, outerSteps: 0 };
   }
@@ -100,6 +96,49 @@ export class OuterUpdater implements Updater {
   /** Goes on from where a run stood. The states of the fragments are restored separately. */
   restore(progress: Progress): void {
     this.#progress = progress;
+  }
+
+  async #meet(fragment: Fragment, meeting: Meeting): Promise<void> {
+    const agreed = await fragment.receive();
+    if (agreed.kind === 'vector') await fragment.meet(agreed.vector, meeting);
+  }
+
+  /** Takes the outer step of the fragment whose turn it is. */
+  async #finish(agreed: Agreed): Promise<void> {
+    if (agreed.kind === 'state') return this.#replace(agreed.state);
+    const { outerSteps } = this.#progress;
+    if (agreed.kind === 'vector') await this.#turn().meet(agreed.vector, this.#meeting);
+    this.#progress = { updates: 0, outerSteps: outerSteps + 1 };
+    await this.#meeting.group.took(() => this.#state());
+  }
+
+  /** Takes the outer steps that others have taken meanwhile, until this rank takes part again. */
+  async #takeMissed(): Promise<void> {
+    const { group } = this.#meeting;
+    for (;;) {
+      const agreed = await group.missed(this.#progress.outerSteps);
+      if (agreed === null) return;
+      await this.#finish(agreed);
+    }
+  }
+
+  /** What ranks have in common now. */
+  #state(): MemberState {
+    const { outerSteps: completed } = this.#progress;
+    return { completed, bytes: stateBytes(this.fragments.map((each) => each.shared())) };
+  }
+
+  async #replace({ completed, bytes }: MemberState): Promise<void> {
+    const shared = fragmentsOf(
+      bytes,
+      this.fragments.map(({ elements }) => elements),
+    );
+    for (const [at, fragment] of this.fragments.entries()) {
+      const { [at]: own } = shared;
+      if (own !== undefined) await fragment.replace(own, this.#meeting);
+    }
+    this.#progress = { updates: 0, outerSteps: completed };
+    await this.#meeting.group.took(() => this.#state());
   }
 
   #turn(): Fragment {
@@ -138,24 +177,12 @@ export class OuterUpdater implements Updater {
       todo: 'Let all parameters train that ever will before parallelize(), and freeze them afterwards',
     });
   }
+}
 
-  async #requireSame(hash: number): Promise<void> {
-    const { group } = this.#meeting;
-    if (group.size === 1) return;
-    const hashes = new Int32Array(group.size);
-    await group.allGather(
-      { bytes: new Uint8Array(Int32Array.of(hash).buffer), dtype: 'i32' },
-      { bytes: new Uint8Array(hashes.buffer), dtype: 'i32' },
-    );
-    const rank = hashes.findIndex((each) => each !== hashes[0]);
-    if (rank < 0) return;
-    throw new CollectiveMismatchError(
-      {
-        asked: `the first update under ${this.name}`,
-        found: `rank ${rank} has other values of the parameters than rank 0`,
-        todo: 'Load the same weights on every rank; to go on in the middle of a run, load the state of the strategy (strategy.outer) with the model',
-      },
-      { rank },
-    );
-  }
+function cannotSynchronize(strategy: string): ConfigError {
+  return new ConfigError({
+    asked: `to take an outer step of ${strategy} now`,
+    found: 'members that come and go, of which the others do not take it at the same time',
+    todo: 'Evaluate and save after an optimizer step in which strategy.outer.outerSteps has grown: all members have the same values then',
+  });
 }

@@ -39,6 +39,11 @@ export interface Agreement {
   readonly aggregation: Aggregation;
 }
 
+/** The bytes of so many elements in a message. */
+export function messageBytes(elements: number, bits: OuterBits): number {
+  return bits === 32 ? elements * FLOAT_BYTES : quantizedBytes(elements, bits);
+}
+
 /** The messages by which ranks agree on so many elements, in their order. */
 export function agreementMessages(
   elements: number,
@@ -46,7 +51,7 @@ export function agreementMessages(
   { bits, aggregation }: Agreement,
 ): readonly OuterMessage[] {
   if (ranks === 1) return [];
-  const ownBytes = bits === 32 ? elements * FLOAT_BYTES : quantizedBytes(elements, bits);
+  const ownBytes = messageBytes(elements, bits);
   if (aggregation.rule !== 'mean') return [{ operation: 'allGather', bytes: ranks * ownBytes }];
   if (bits === 32) return [{ operation: 'allReduce', bytes: ownBytes }];
   const bytes = ranks * quantizedBytes(partElements(elements, ranks), bits);

@@ -1,0 +1,62 @@
+import { escapeHtml } from '../../report/escape-html.ts';
+import { pageStyle } from '../../report/page-style.ts';
+import { formatBytes, formatLoss, formatMilliseconds } from '../../text/format.ts';
+import type { MemberStatus, RunStatus } from './status.ts';
+
+const AGAIN_SECONDS = 2;
+
+/** Returns a page that shows a run and loads itself again. */
+export function coordinatorPage({ completed, members, relayedBytes }: RunStatus): string {
+  const training = members.filter(({ place }) => place === 'training').length;
+  const speed = members.reduce((sum, { samplesPerSecond }) => sum + samplesPerSecond, 0);
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="refresh" content="${AGAIN_SECONDS}">
+<title>${training} members train together · Shardwise</title>
+<style>${pageStyle}</style>
+</head>
+<body>
+<main>
+<header><h1>Training together</h1></header>
+<div class="tiles">
+${tile(String(members.length), 'members')}
+${tile(String(training), 'of them train')}
+${tile(String(completed), 'rounds')}
+${tile(perSecond(speed), 'samples per second')}
+${tile(formatBytes(relayedBytes), 'passed on')}
+</div>
+<div class="card"><table class="compared">
+<thead><tr><th>Member</th><th></th><th>Rounds</th><th>Samples per second</th><th>Share</th><th>Link</th><th>Loss</th></tr></thead>
+<tbody>
+${members.map(row).join('\n')}
+</tbody>
+</table></div>
+</main>
+</body>
+</html>
+`;
+}
+
+function tile(value: string, label: string): string {
+  return `<div class="tile"><b>${escapeHtml(value)}</b><span>${label}</span></div>`;
+}
+
+function row(member: MemberStatus): string {
+  const cells = [
+    `${member.name} (${member.number})`,
+    member.place,
+    String(member.updates),
+    perSecond(member.samplesPerSecond),
+    `${Math.round(100 * member.share)} %`,
+    member.linkMs === null ? '' : formatMilliseconds(member.linkMs),
+    member.loss === null ? '' : formatLoss(member.loss),
+  ];
+  return `<tr>${cells.map((cell) => `<td>${escapeHtml(cell)}</td>`).join('')}</tr>`;
+}
+
+function perSecond(samples: number): string {
+  return samples.toFixed(samples < 10 ? 1 : 0);
+}

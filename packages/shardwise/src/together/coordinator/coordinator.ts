@@ -1,0 +1,201 @@
+import type { Frame, Link, LinkEvents } from '../protocol/link.ts';
+import { PROTOCOL_VERSION } from '../protocol/limits.ts';
+import {
+  encodeMessage,
+  type Enter,
+  type FromMember,
+  parseFromMember,
+  type Refusal,
+} from '../protocol/messages.ts';
+import { decodePiece } from '../protocol/pieces.ts';
+import type { CoordinatorOptions } from './coordinator-options.ts';
+import { differenceOf } from './difference-of.ts';
+import { Peer } from './peer.ts';
+import { Run } from './run.ts';
+import { memberStatus, type RunStatus } from './status.ts';
+
+/**
+ * Introduces members to each other and passes on what they send. Its word decides which updates a round has; it computes
+ * nothing with them. It has no clock of its own: `tick` looks at the time.
+ */
+export class Coordinator {
+  readonly #options: CoordinatorOptions;
+  readonly #peers = new Set<Peer>();
+  #run: Run | null = null;
+  #latestNumber = 0;
+  #relayedBytes = 0;
+
+  constructor(options: CoordinatorOptions) {
+    this.#options = options;
+  }
+
+  get status(): RunStatus {
+    const peers = [...this.#peers];
+    const all = peers.reduce((sum, { speed }) => sum + speed.samples, 0);
+    return {
+      completed: this.#run?.completed ?? 0,
+      members: peers.map((peer) => memberStatus(peer, all)),
+      relayedBytes: this.#relayedBytes,
+    };
+  }
+
+  /** Somebody has connected. Its frames are those of a stranger until it has said the token. */
+  connect(link: Link): LinkEvents {
+    let peer: Peer | null = null;
+    let isOpen = true;
+    return {
+      receive: (frame) => {
+        if (!isOpen) return;
+        if (peer !== null) this.#receive(peer, frame);
+        else {
+          peer = this.#admit(link, frame);
+          isOpen = peer !== null;
+        }
+      },
+      closed: () => {
+        isOpen = false;
+        if (peer !== null) this.#remove(peer, 'its connection was closed');
+      },
+    };
+  }
+
+  /** Ends what takes too long. Call it several times in each second. */
+  tick(): void {
+    for (const peer of this.#peers) this.#requireFast(peer);
+    this.#run?.tick();
+    this.#foundAgain();
+  }
+
+  #admit(link: Link, frame: Frame): Peer | null {
+    const hello = typeof frame === 'string' ? parseFromMember(frame) : null;
+    const refuse = (reason: Refusal, found: string): null => {
+      link.send(encodeMessage({ kind: 'refused', reason, found }));
+      link.close();
+      return null;
+    };
+    if (hello?.kind !== 'hello') return refuse('protocol', 'a first message that is no hello');
+    if (!this.#options.isToken(hello.token)) return refuse('token', 'another token');
+    if (hello.version !== PROTOCOL_VERSION) {
+      return refuse('version', `version ${hello.version} of the messages, not ${PROTOCOL_VERSION}`);
+    }
+    if (this.#peers.size >= this.#options.maxMembers) {
+      return refuse('full', `${this.#peers.size} members, which are as many as may be`);
+    }
+    this.#latestNumber += 1;
+    const peer = new Peer(this.#latestNumber, hello.name, link, this.#options.now());
+    this.#peers.add(peer);
+    peer.tell({ kind: 'welcome', number: peer.number });
+    this.#notice(peer, 'has come');
+    return peer;
+  }
+
+  #receive(peer: Peer, frame: Frame): void {
+    if (!this.#peers.has(peer)) return;
+    if (typeof frame !== 'string') return this.#pass(peer, frame);
+    const message = parseFromMember(frame);
+    if (message === null) return this.#refuse(peer, 'protocol', 'a message that no member sends');
+    this.#follow(peer, message);
+  }
+
+  #follow(peer: Peer, message: FromMember): void {
+    const run = this.#run;
+    switch (message.kind) {
+      case 'hello':
+        return this.#refuse(peer, 'protocol', 'a second hello');
+      case 'enter':
+        return this.#enter(peer, message);
+      case 'report':
+        peer.loss = message.loss;
+        peer.speed.report(message.samples, this.#options.now());
+        return undefined;
+      case 'alive':
+        return undefined;
+      case 'took':
+        return run?.took(peer, message);
+      case 'cannotGive':
+        return run?.cannotGive(peer, message.to);
+      case 'wrongState':
+        return run?.wrongState(peer, message.completed);
+      case 'refuse':
+        for (const other of run?.refused(peer, message) ?? []) {
+          this.#refuse(other, 'excluded', 'updates that most members refuse');
+        }
+        return undefined;
+      default:
+        return message satisfies never;
+    }
+  }
+
+  #enter(peer: Peer, message: Enter): void {
+    if (peer.description !== null) {
+      this.#refuse(peer, 'protocol', 'a second model in one connection');
+      return;
+    }
+    const found = this.#run === null ? null : differenceOf(this.#run.description, message);
+    if (found !== null) {
+      this.#refuse(peer, 'model', found);
+      return;
+    }
+    peer.description = message;
+    peer.state = { completed: message.completed, hash: message.hash };
+    if (this.#run === null) this.#found(peer, message);
+    else this.#run.add(peer);
+  }
+
+  /** The state of a member becomes that of a new run. */
+  #found(peer: Peer, description: Enter): Run {
+    const run = new Run(description, peer, this.#options);
+    this.#run = run;
+    this.#notice(peer, `has the state of the run, after ${run.completed} rounds`);
+    return run;
+  }
+
+  #pass(peer: Peer, frame: Uint8Array): void {
+    const piece = decodePiece(frame);
+    const isPassed = piece !== null && this.#run !== null && this.#run.pass(peer, piece);
+    if (isPassed === false) {
+      this.#refuse(peer, 'protocol', 'data that no member sends');
+      return;
+    }
+    this.#relayedBytes += isPassed;
+  }
+
+  #requireFast(peer: Peer): void {
+    const { bufferedBytes } = peer.link;
+    if (bufferedBytes <= this.#options.maxBufferedBytes) return;
+    this.#refuse(peer, 'slow', `${bufferedBytes} bytes on their way, more than the link carries`);
+  }
+
+  #refuse(peer: Peer, reason: Refusal, found: string): void {
+    peer.tell({ kind: 'refused', reason, found });
+    this.#remove(peer, found);
+    peer.link.close();
+  }
+
+  #remove(peer: Peer, reason: string): void {
+    if (!this.#peers.delete(peer)) return;
+    this.#notice(peer, `has gone: ${reason}`);
+    if (peer.description !== null) this.#run?.remove(peer);
+    this.#foundAgain();
+  }
+
+  /**
+   * If nobody is left who has the state, the run goes back to the latest state of those who wait: of a member that has
+   * lost its connection and come again, or of a new one.
+   */
+  #foundAgain(): void {
+    const run = this.#run;
+    if (run === null || run.hasState) return;
+    this.#run = null;
+    const [first, ...others] = run.waiting.toSorted(
+      (a, b) => run.progressOf(b) - run.progressOf(a),
+    );
+    if (first === undefined || first.description === null) return;
+    const next = this.#found(first, first.description);
+    for (const other of others) next.add(other);
+  }
+
+  #notice({ number, name }: Peer, text: string): void {
+    this.#options.onNotice?.(`member ${number} (${name}) ${text}`);
+  }
+}

@@ -1,0 +1,258 @@
+import type { Enter, Refuse } from '../protocol/messages.ts';
+import { encodePiece, type Piece } from '../protocol/pieces.ts';
+import type { CoordinatorOptions } from './coordinator-options.ts';
+import type { Peer, StateHash } from './peer.ts';
+import { Round } from './round.ts';
+import { StateHashes } from './state-hashes.ts';
+
+type Times = Pick<CoordinatorOptions, 'roundTimeoutMs' | 'stateTimeoutMs' | 'now'>;
+
+/**
+ * The rounds of one run, one after the other. A round's group is who has the state when it begins. It ends when all of
+ * them have sent their updates or have left, or some time after the first update. Its updates are those that were complete
+ * by then. Who was late catches up, and who is new or has another state gets the state of a member.
+ */
+export class Run {
+  readonly description: Enter;
+  readonly #times: Times;
+  readonly #peers = new Set<Peer>();
+  readonly #hashes = new StateHashes();
+  #round: Round;
+  /** Who refuses whose update of the latest round. */
+  #refusals = new Map<number, Set<Peer>>();
+
+  /** `founder` has the state with which the run begins. */
+  constructor(description: Enter, founder: Peer, times: Times) {
+    this.description = description;
+    this.#times = times;
+    const state = founder.state ?? { completed: description.completed, hash: description.hash };
+    this.#hashes.declare(state);
+    this.#peers.add(founder);
+    founder.place = { kind: 'ready' };
+    founder.tell({ kind: 'begin', completed: state.completed });
+    this.#round = this.#newRound(state.completed);
+    this.#begin();
+  }
+
+  /** The number of rounds that have ended. */
+  get completed(): number {
+    return this.#round.number;
+  }
+
+  /** Whether somebody is there who has the state, or can compute it. */
+  get hasState(): boolean {
+    return this.#all('ready').length + this.#all('behind').length > 0;
+  }
+
+  /** Who waits for the state, in the order of arrival. */
+  get waiting(): readonly Peer[] {
+    return this.#all('waiting');
+  }
+
+  /** The number of rounds in the state that a member could go on from. -1: it is not one of this run. */
+  progressOf({ state }: Peer): number {
+    if (state === null || this.#hashes.hashOf(state.completed) !== state.hash) return -1;
+    return state.completed;
+  }
+
+  /** A member has come. It gets the state, and takes part when the next round after that begins. */
+  add(peer: Peer): void {
+    this.#peers.add(peer);
+    this.#await(peer);
+  }
+
+  remove(peer: Peer): void {
+    this.#peers.delete(peer);
+    this.#round.group.delete(peer);
+    for (const other of this.waiting) {
+      if (other.place.kind !== 'waiting') continue;
+      if (other.place.awaited?.from === peer) this.#await(other);
+    }
+    this.#settle();
+  }
+
+  /** A member says what its state is. */
+  took(peer: Peer, state: StateHash): void {
+    const { place } = peer;
+    if (place.kind === 'admitted') return;
+    if (place.kind === 'waiting') {
+      if (place.awaited === null || place.awaited.completed !== state.completed) return;
+      if (this.#hashes.hashOf(state.completed) !== state.hash) return;
+      peer.avoided.clear();
+      peer.place = { kind: 'behind' };
+    }
+    peer.state = { completed: state.completed, hash: state.hash };
+    this.#hashes.report(peer, state);
+    const known = this.#hashes.hashOf(state.completed);
+    if (known !== undefined && known !== state.hash) this.#await(peer);
+    this.#settle();
+  }
+
+  /** A member that should send its state has gone on already. */
+  cannotGive(peer: Peer, to: number): void {
+    for (const other of this.waiting) {
+      if (other.number !== to || other.place.kind !== 'waiting') continue;
+      if (other.place.awaited?.from === peer) this.#await(other);
+    }
+  }
+
+  /** The state that has arrived is not that of the run. */
+  wrongState(peer: Peer, completed: number): void {
+    if (peer.place.kind !== 'waiting' || peer.place.awaited?.completed !== completed) return;
+    peer.avoided.add(peer.place.awaited.from);
+    this.#await(peer);
+  }
+
+  /** Counts who does not use whose update. Returns those whom more than half of the members refuse. */
+  refused(peer: Peer, { round, numbers }: Refuse): readonly Peer[] {
+    if (round !== this.completed - 1 || !this.#hasState(peer)) return [];
+    const needed = this.#all('ready').length / 2;
+    return numbers.flatMap((number) => {
+      const by = this.#refusals.get(number) ?? new Set();
+      this.#refusals.set(number, by.add(peer));
+      const other = [...this.#peers].find((each) => each.number === number);
+      return other !== undefined && by.size > needed ? [other] : [];
+    });
+  }
+
+  /** Passes on a piece. Returns the bytes that were sent, or false for what no member would send. */
+  pass(peer: Peer, piece: Piece): number | false {
+    return piece.kind === 'update' ? this.#passUpdate(peer, piece) : this.#passState(peer, piece);
+  }
+
+  tick(): void {
+    const now = this.#times.now();
+    const { firstWholeMs } = this.#round;
+    if (firstWholeMs !== null && now - firstWholeMs >= this.#times.roundTimeoutMs) this.#end();
+    for (const peer of this.waiting) {
+      if (peer.place.kind !== 'waiting') continue;
+      const { awaited } = peer.place;
+      if (awaited === null) this.#await(peer);
+      else if (awaited.deadlineMs !== null && now >= awaited.deadlineMs) {
+        peer.avoided.add(awaited.from);
+        this.#await(peer);
+      }
+    }
+    this.#settle();
+  }
+
+  #passUpdate(peer: Peer, { round, offset, bytes }: Piece): number | false {
+    const present = this.#round;
+    if (round > present.number || peer.place.kind === 'admitted') return false;
+    // It was late, or is not in the group.
+    if (round < present.number || !present.group.has(peer)) return 0;
+    if (!present.receive(peer, offset, bytes.byteLength, this.#times.now())) return false;
+    const frame = encodePiece({ kind: 'update', round, member: peer.number, offset, bytes });
+    let passed = 0;
+    for (const other of this.#peers) {
+      if (other === peer || !other.follows(round)) continue;
+      other.link.send(frame);
+      passed += bytes.byteLength;
+    }
+    this.#settle();
+    return passed;
+  }
+
+  #passState(peer: Peer, { round, member, offset, bytes }: Piece): number | false {
+    if (!this.#hasState(peer)) return false;
+    const other = [...this.#peers].find((each) => each.number === member);
+    const awaited = other?.place.kind === 'waiting' ? other.place.awaited : null;
+    // The member has gone, or was promised the state of another one meanwhile.
+    if (other === undefined || awaited === null) return 0;
+    if (awaited.from !== peer || awaited.completed !== round) return 0;
+    const received = awaited.received + bytes.byteLength;
+    if (offset !== awaited.received || received > this.description.stateBytes) return false;
+    awaited.received = received;
+    const isWhole = received === this.description.stateBytes;
+    awaited.deadlineMs = isWhole ? Infinity : this.#times.now() + this.#times.stateTimeoutMs;
+    other.link.send(encodePiece({ kind: 'state', round, member: peer.number, offset, bytes }));
+    return bytes.byteLength;
+  }
+
+  /** Asks a member for the state after the present round, from which `peer` can follow. */
+  #await(peer: Peer): void {
+    peer.place = { kind: 'waiting', awaited: null };
+    this.#round.group.delete(peer);
+    const others = this.#all('ready').filter((other) => other !== peer);
+    if (others.every((each) => peer.avoided.has(each))) peer.avoided.clear();
+    const [from] = others
+      .filter((each) => !peer.avoided.has(each))
+      .toSorted((a, b) => a.given - b.given || a.number - b.number);
+    if (from === undefined) return;
+    from.given += 1;
+    const completed = this.completed + 1;
+    const awaited = { completed, from, received: 0, deadlineMs: null };
+    peer.place = { kind: 'waiting', awaited };
+    peer.tell({ kind: 'await', completed, from: from.number });
+    from.tell({ kind: 'give', completed, to: peer.number });
+  }
+
+  /** Draws all conclusions from what has changed. */
+  #settle(): void {
+    for (const { state, wrong } of this.#hashes.decide(this.#peers)) {
+      for (const peer of this.waiting) this.#tellState(peer, state);
+      for (const peer of wrong) {
+        if (this.#peers.has(peer) && this.#hasState(peer)) this.#await(peer);
+      }
+    }
+    for (const peer of this.#all('behind')) {
+      const { state } = peer;
+      const isThere = state?.completed === this.completed;
+      if (isThere && this.#hashes.hashOf(state.completed) === state.hash) {
+        peer.place = { kind: 'ready' };
+      }
+    }
+    const round = this.#round;
+    const hasBegun = round.group.size > 0 || round.whole.length > 0;
+    if (hasBegun && round.isComplete) this.#end();
+    else if (!hasBegun && this.#all('ready').length > 0) {
+      this.#round = this.#newRound(round.number);
+      this.#begin();
+    }
+  }
+
+  /** Ends the round, and begins the next one with those who are there. */
+  #end(): void {
+    const round = this.#round;
+    const { whole } = round;
+    for (const peer of whole) peer.updates += 1;
+    for (const peer of round.group) if (!whole.includes(peer)) peer.place = { kind: 'behind' };
+    const updates = whole.map(({ number, name }) => ({ number, name }));
+    for (const peer of this.#peers) peer.tell({ kind: 'closed', round: round.number, updates });
+    const completed = round.number + 1;
+    this.#hashes.expect(completed, whole);
+    this.#refusals = new Map();
+    const deadlineMs = this.#times.now() + this.#times.stateTimeoutMs;
+    for (const { place } of this.#peers) {
+      if (place.kind !== 'waiting' || place.awaited === null) continue;
+      place.awaited.deadlineMs ??= deadlineMs;
+    }
+    this.#round = this.#newRound(completed);
+    this.#begin();
+  }
+
+  #newRound(number: number): Round {
+    const { messageBytes } = this.description;
+    const { [number % messageBytes.length]: bytes = 0 } = messageBytes;
+    return new Round(number, bytes, this.#all('ready'));
+  }
+
+  #begin(): void {
+    const { number: round } = this.#round;
+    const group = [...this.#round.group].map(({ number }) => number);
+    for (const peer of this.#peers) peer.tell({ kind: 'round', round, group });
+  }
+
+  #tellState(peer: Peer, { completed, hash }: StateHash): void {
+    if (peer.place.kind !== 'waiting' || peer.place.awaited?.completed !== completed) return;
+    peer.tell({ kind: 'state', completed, hash });
+  }
+
+  #hasState({ place }: Peer): boolean {
+    return place.kind === 'ready' || place.kind === 'behind';
+  }
+
+  #all(kind: Peer['place']['kind']): readonly Peer[] {
+    return [...this.#peers].filter(({ place }) => place.kind === kind);
+  }
+}

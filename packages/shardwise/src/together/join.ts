@@ -1,0 +1,103 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { ConfigError } from '@shardwise/core/spec';
+import { RunMember } from './member/run-member.ts';
+import { webSocketLink } from './member/web-socket-link.ts';
+import { MAX_NAME_LENGTH, MAX_TOKEN_LENGTH } from './protocol/limits.ts';
+import { isName } from './protocol/messages.ts';
+
+/** Options of `join`. */
+export interface JoinRunOptions {
+  /** The address of `shardwise coordinate`, such as `ws://127.0.0.1:8970` or `wss://example.org`. */
+  readonly url: string;
+  /** The token that the coordinator was started with. */
+  readonly token: string;
+  /** The name by which others see this member. Default: `member`. */
+  readonly name?: string;
+  /** How long to try again when the connection is lost, in milliseconds. Default: ten minutes. */
+  readonly reconnectTimeoutMs?: number;
+  /** Is told of updates that are not used, and of lost connections. Default: console.warn. */
+  readonly onNotice?: (notice: string) => void;
+}
+
+const optionRules: OptionRules<JoinRunOptions> = {
+  url: option.required(option.nonEmptyText),
+  token: option.required(option.nonEmptyText),
+  name: option.nonEmptyText,
+  reconnectTimeoutMs: option.nonNegative,
+  onNotice: option.callback(),
+};
+
+const DEFAULT_RECONNECT_MS = 600_000;
+
+/**
+ * Joins the members of a run that come and go, from Node or a page. Give what it returns to `diloco({ members })`. Throws
+ * ConfigError for options out of range, RefusedError if the coordinator does not let this member in, and
+ * CollectiveTimeoutError if nobody answers.
+ */
+export async function join(options: JoinRunOptions): Promise<RunMember> {
+  checkOptions('join', options, optionRules);
+  const { url, token, name = 'member' } = options;
+  const { reconnectTimeoutMs = DEFAULT_RECONNECT_MS } = options;
+  const { onNotice = (notice: string): void => console.warn(`together: ${notice}`) } = options;
+  requireAddress(url);
+  requireTexts(name, token);
+  const member = new RunMember({
+    url,
+    token,
+    name,
+    reconnectTimeoutMs,
+    onNotice,
+    connect: (events) => webSocketLink(url, events),
+    digest,
+    delay: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
+    now: () => performance.now(),
+  });
+  await member.connect();
+  return member;
+}
+
+async function digest(bytes: Uint8Array): Promise<string> {
+  const hash = await crypto.subtle.digest('SHA-256', bytes.slice());
+  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+function requireAddress(url: string): void {
+  const isAddress = URL.canParse(url) && /^wss?:$/.test(new URL(url).protocol);
+  if (!isAddress) {
+    throw new ConfigError(
+      {
+        asked: `to join by ${url}`,
+        found: 'no address of a WebSocket',
+        todo: "Write it as `shardwise coordinate` prints it, such as 'ws://127.0.0.1:8970'",
+      },
+      { url },
+    );
+  }
+  // Browsers have SHA-256 only in pages that nobody on the way can change.
+  if (typeof crypto === 'object' && 'subtle' in crypto && crypto.subtle !== undefined) return;
+  throw new ConfigError({
+    asked: `to join by ${url}`,
+    found:
+      'a page that was not loaded by https or from this machine, in which browsers have no SHA-256',
+    todo: 'Serve the page by https',
+  });
+}
+
+function requireTexts(name: string, token: string): void {
+  if (!isName(name)) {
+    throw new ConfigError(
+      {
+        asked: 'to join by this name',
+        found: `a name that is longer than ${MAX_NAME_LENGTH} characters, or has characters that cannot be seen`,
+        todo: 'Give a short name, such as the name of the machine',
+      },
+      { name },
+    );
+  }
+  if (token.length <= MAX_TOKEN_LENGTH) return;
+  throw new ConfigError({
+    asked: 'to join by this token',
+    found: `${token.length} characters, more than ${MAX_TOKEN_LENGTH}`,
+    todo: 'Take the token that the coordinator was started with',
+  });
+}

@@ -1,0 +1,6 @@
+import { it } from 'vitest';
+import { expectUndisturbed } from './departures.ts';
+
+it('200 random departures and arrivals in a run of 8 end with all members training, with equal states after every round, and with no update that counts twice', async () => {
+  await expectUndisturbed(3);
+});

@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto';
+import { CollectiveTimeoutError } from '@shardwise/core/spec';
+import type { Members, RoundResult } from '@shardwise/strategies';
+import { expect } from 'vitest';
+import { PlainTrainer, valueOf } from './plain-trainer.ts';
+import { randomOf, VirtualNetwork } from './virtual-network.ts';
+
+/** An update, by the number of its member and what it has learned. */
+interface Learned {
+  readonly number: number;
+  readonly learned: number;
+}
+
+/** What all members together have seen. */
+class Records {
+  /** The updates of each round. */
+  readonly rounds = new Map<number, readonly Learned[]>();
+  /** The hashes that members have found after so many rounds. */
+  readonly hashes = new Map<number, Set<string>>();
+
+  observe(members: Members): Members {
+    const seen = (round: number, result: RoundResult | null): void => {
+      if (result?.kind !== 'updates') return;
+      const updates = result.updates.map(({ number, bytes }) => ({
+        number,
+        learned: valueOf(bytes),
+      }));
+      // All members have the same updates in the same order.
+      expect(this.rounds.get(round) ?? updates).toEqual(updates);
+      this.rounds.set(round, updates);
+    };
+    return {
+      specificationVersion: 1,
+      enter: (run, own) => members.enter(run, own),
+      async exchange(round, message) {
+        const result = await members.exchange(round, message);
+        seen(round, result);
+        return result;
+      },
+      async follow(completed) {
+        const result = await members.follow(completed);
+        seen(completed, result);
+        return result;
+      },
+      took: (state) => {
+        const hash = createHash('sha256').update(state.bytes).digest('hex');
+        const hashes = this.hashes.get(state.completed) ?? new Set();
+        this.hashes.set(state.completed, hashes.add(hash));
+        return members.took(state);
+      },
+      refuse: (round, refused) => members.refuse(round, refused),
+    };
+  }
+}
+
+const workers = 8;
+const events = 200;
+
+/** Eight workers, and so many random events: one leaves and comes again, loses its connection, or cannot be reached. */
+async function disturbedRun(seed: number): Promise<{
+  readonly records: Records;
+  readonly network: VirtualNetwork;
+  /** What members have learned. Each number occurs once. */
+  readonly learned: readonly number[];
+  /** How often a member was disturbed. */
+  readonly disturbances: number;
+}> {
+  const network = new VirtualNetwork(seed, {}, 3);
+  const random = randomOf(seed + 100);
+  const records = new Records();
+  const names = Array.from({ length: workers }, (_, worker) => `worker-${worker}`);
+  const leaving = new Set<string>();
+  const learned: number[] = [];
+  let disturbances = 0;
+  const over = new AbortController();
+
+  const train = async (name: string): Promise<void> => {
+    const member = network.member(name);
+    await member.connect();
+    const trainer = new PlainTrainer(records.observe(member), random());
+    await trainer.enter();
+    while (!over.signal.aborted && !leaving.delete(name)) {
+      learned.push(learned.length + 1);
+      await trainer.update(learned.length);
+    }
+    member.close();
+  };
+  const live = async (name: string): Promise<void> => {
+    while (!over.signal.aborted) {
+      try {
+        await train(name);
+      } catch (error) {
+        // Its connection was lost before it was let in.
+        if (!(error instanceof CollectiveTimeoutError)) throw error;
+      }
+      await network.delay(random() * 300);
+    }
+  };
+  const disturb = async (): Promise<void> => {
+    const isTraining = (): boolean =>
+      network.coordinator.status.members.filter(({ place }) => place === 'training').length ===
+      workers;
+    while (!isTraining()) await network.delay(100);
+    for (let event = 0; event < events; event++) {
+      const name = names[Math.floor(random() * workers)] ?? '';
+      const kind = random();
+      disturbances += 1;
+      if (kind < 0.4) leaving.add(name);
+      else if (kind < 0.7) network.cut(name);
+      else if (kind < 0.9) network.hold(name, random() * 4000);
+      else {
+        // A partition: half of the members are away for longer than a round may last.
+        for (const each of names.slice(0, workers / 2)) network.hold(each, 3000);
+        disturbances += workers / 2 - 1;
+      }
+      await network.delay(random() * 1000);
+    }
+    // The partitions heal.
+    while (!isTraining()) await network.delay(100);
+    over.abort();
+  };
+  await network.run(Promise.all([disturb(), ...names.map(live)]));
+  return { records, network, learned, disturbances };
+}
+
+/**
+ * Fails unless all states were equal after every round, no update counts twice, and each event has cost a member at most
+ * the update that it had not sent.
+ */
+export async function expectUndisturbed(seed: number): Promise<void> {
+  const { records, network, learned, disturbances } = await disturbedRun(seed);
+  for (const [completed, hashes] of records.hashes) {
+    expect([completed, hashes.size]).toEqual([completed, 1]);
+  }
+  // No round was left out, and the run never went back to an earlier one.
+  expect(Math.max(...records.rounds.keys()) + 1).toBe(records.rounds.size);
+  expect(network.notices.filter((each) => each.includes('has the state of the run'))).toHaveLength(
+    1,
+  );
+  expect(records.rounds.size).toBeGreaterThan(events / 2);
+  const counted = [...records.rounds.values()].flat().map((each) => each.learned);
+  expect(new Set(counted).size).toBe(counted.length);
+  expect(new Set(counted).isSubsetOf(new Set(learned))).toBe(true);
+  // The last update of each member may be on its way when the run ends.
+  expect(learned.length - counted.length).toBeLessThanOrEqual(disturbances + workers);
+}

@@ -1,0 +1,37 @@
+import type { CompressionErrors } from '../messages/outer-messages.ts';
+import type { MemberState } from './members.ts';
+
+/** What those who meet in an outer step go on from. */
+export type Agreed =
+  /** One vector of what all of them have learned. Shape: [n]. */
+  | { readonly kind: 'vector'; readonly vector: Float32Array }
+  /** Nobody has sent what can be used: all go on from their own values. */
+  | { readonly kind: 'skipped' }
+  /** The others have gone on without this one, which takes their state. */
+  | { readonly kind: 'state'; readonly state: MemberState };
+
+/** What is shared by those who meet, before the first update. */
+export interface SharedValues {
+  /** The values of each fragment. */
+  readonly anchors: readonly Float32Array[];
+  /** Whether they were loaded from a checkpoint with the state of the outer steps. */
+  readonly isRestored: boolean;
+  /** Returns the state as a copy. */
+  readonly state: () => MemberState;
+}
+
+/** Those who meet in outer steps. They are a fixed group of ranks, or members that come and go. */
+export interface OuterGroup {
+  /** Whether the ranks are the same in every outer step. */
+  readonly isFixed: boolean;
+  /** The number of ranks whose mean is computed in parts. 1 if each computes all of it. */
+  readonly parts: number;
+  /** Makes sure that all begin with the same values. Resolves with a state to go on from, or null. */
+  begin(shared: SharedValues): Promise<MemberState | null>;
+  /** Agrees in the outer step after `completed` ones. It owns `own`. Shape: own [n], and so is the vector. */
+  agree(own: Float32Array, errors: CompressionErrors | null, completed: number): Promise<Agreed>;
+  /** What others have agreed on without this one after `completed` outer steps, or null if it has missed nothing. */
+  missed(completed: number): Promise<Agreed | null>;
+  /** Called after each outer step. `state` returns a copy. */
+  took(state: () => MemberState): Promise<void>;
+}

@@ -1,0 +1,47 @@
+import type { Plan } from '@shardwise/core/extend';
+import { plannedParameters } from '../../plan/planned-bytes.ts';
+import type { AggregationRule } from '../aggregation/aggregate.ts';
+import { messageBytes, type OuterBits } from '../messages/outer-messages.ts';
+import type { RunDescription } from './members.ts';
+
+/** The options of outer steps on which members must agree. */
+interface CommonSettings {
+  readonly every: number;
+  readonly fragments: readonly (readonly string[])[];
+  readonly fragmentUpdateAlpha: number;
+  readonly bits: OuterBits;
+  readonly aggregate: AggregationRule;
+  readonly faulty: number;
+  readonly lr?: number;
+  readonly momentum?: number;
+  readonly nesterov?: boolean;
+}
+
+/** An anchor and a momentum of f32. */
+const STATE_BYTES_OF_ELEMENT = 8;
+
+/** Says what all members of a run must have in common. `elements` are those of each fragment. */
+export function runDescription(
+  { every, fragments, fragmentUpdateAlpha, bits, aggregate, faulty, ...outer }: CommonSettings,
+  plan: Plan,
+  elements: readonly number[],
+): RunDescription {
+  const { lr, momentum, nesterov } = outer;
+  const parameters = plannedParameters(plan, fragments.flat());
+  return {
+    model: parameters.map(({ name, shape }) => `${name} [${shape.join(', ')}]`).join('\n'),
+    settings: JSON.stringify({
+      every,
+      fragments: fragments.length,
+      fragmentUpdateAlpha,
+      bits,
+      aggregate,
+      faulty,
+      lr,
+      momentum,
+      nesterov,
+    }),
+    messageBytes: elements.map((each) => messageBytes(each, bits)),
+    stateBytes: elements.reduce((sum, each) => sum + each * STATE_BYTES_OF_ELEMENT, 0),
+  };
+}

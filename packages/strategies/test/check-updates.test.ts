@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { checkUpdates } from '../src/local-sgd/members/check-updates.ts';
+
+/** Updates of which each has a norm of 1 times a factor. */
+function updates(factors: readonly number[]): Parameters<typeof checkUpdates>[0] {
+  return factors.map((factor, at) => ({
+    number: at + 1,
+    name: `member-${at + 1}`,
+    isOwn: at === 0,
+    bytes: new Uint8Array(8),
+    vector: Float32Array.of(0.6 * factor, 0.8 * factor),
+  }));
+}
+
+function usedOf(factors: readonly number[]): readonly number[] {
+  return checkUpdates(updates(factors)).used.map(({ number }) => number);
+}
+
+describe('updates of strangers', () => {
+  it('are used if they are finite and not much larger than most', () => {
+    expect(usedOf([1, 2, 9, 5])).toEqual([1, 2, 3, 4]);
+    expect(usedOf([1, 1, 11])).toEqual([1, 2]);
+    expect(usedOf([1, Number.NaN, Infinity, 1e38])).toEqual([1]);
+  });
+
+  it('are compared with the smaller one of two, because one of two may be wrong', () => {
+    expect(usedOf([1, 11])).toEqual([1]);
+    expect(usedOf([11, 1])).toEqual([2]);
+  });
+
+  it('that are zero count, and say nothing about how large others may be', () => {
+    expect(usedOf([0, 0, 0, 3])).toEqual([1, 2, 3, 4]);
+    expect(usedOf([0, 0])).toEqual([1, 2]);
+  });
+
+  it('are refused with the name of their member', () => {
+    expect(checkUpdates(updates([1, 1, Number.NaN])).refused).toEqual([
+      { number: 3, name: 'member-3', reason: 'values that are not finite' },
+    ]);
+  });
+});
