@@ -16,6 +16,7 @@ const options: RunCommandOptions = {
   script: 'train.ts',
   args: [],
   nproc: undefined,
+  minNproc: undefined,
   device: undefined,
   servers: undefined,
   serverReplicas: undefined,
