@@ -5,9 +5,10 @@ import { describeEnd } from '../failure.ts';
 import { failureKind } from '../failure-kind.ts';
 import { GRACE_MS, type LaunchEnd, type LaunchOptions, startsOf } from '../launch.ts';
 import { RankProcess } from '../processes/rank-process.ts';
-import type { MemberMessage } from '../ranks/member-message.ts';
+import type { EnteredMessage, MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { LaunchResult, RankEnd } from '../ranks/rank-handle.ts';
+import type { RankMessage } from '../../run-state/run-message.ts';
 import { RankWorker } from '../threads/rank-worker.ts';
 import { MemberSlot } from './member-slot.ts';
 import { changeReason, changeText, type LostRank } from './membership-change.ts';
@@ -39,20 +40,31 @@ export async function launchMembers(
   return new MembersLaunch(options, members, directory).run();
 }
 
+/** A membership that the launcher has told to its ranks. */
+interface Told {
+  /** The slots of the ranks, in rank order. */
+  readonly slots: readonly MemberSlot[];
+  /** Who was lost, and who has come, since the membership before. */
+  readonly lost: readonly LostRank[];
+  readonly come: readonly number[];
+  /** The slots whose ranks have joined the others. */
+  readonly entered: Set<MemberSlot>;
+}
+
 class MembersLaunch {
   readonly #options: LaunchOptions;
   readonly #members: MembersOptions;
   readonly #slots: readonly MemberSlot[];
-  /** The latest membership, in the order of its ranks. */
-  #present: readonly MemberSlot[] = [];
-  #epoch = -1;
+  /** The memberships, by their epochs. */
+  readonly #told: Told[] = [];
   /** The latest membership whose ranks have joined each other. */
-  #enteredEpoch = -1;
+  #entered = -1;
   /** The ranks of the slots in that membership, by the numbers of the slots. */
   #rankOf: ReadonlyMap<number, number> = new Map();
-  /** Who was lost and who came since then. */
+  /** What slots have sent since they joined others of whom the user does not know yet, by the numbers of the slots. */
+  readonly #held = new Map<number, RankMessage[]>();
+  /** Who was lost since the latest membership. */
   #lost: LostRank[] = [];
-  #come: number[] = [];
   /** Why the ranks cannot go on without each other. */
   #bound: string | undefined;
   #culprit: number | undefined;
@@ -71,10 +83,7 @@ class MembersLaunch {
           create,
           {
             ...start,
-            onMessage: (message) => {
-              const { rank: number } = message;
-              options.onMessage({ ...message, rank: this.#rankOf.get(number) ?? number });
-            },
+            onMessage: (message) => this.#pass(message),
           },
           {
             onMember: (slot, message) => this.#hear(slot, message),
@@ -123,7 +132,7 @@ class MembersLaunch {
         return;
       case 'entered':
         slot.hasEntered = true;
-        if (message.epoch === this.#epoch) this.#enter(message.step);
+        this.#enter(slot, message);
         return;
       case 'bound':
         if (this.#bound !== undefined) return;
@@ -137,22 +146,50 @@ class MembersLaunch {
     }
   }
 
-  /** Notes that the ranks of the latest membership have joined each other, with a state of `step` updates. */
-  #enter(step: number): void {
-    if (this.#enteredEpoch === this.#epoch) return;
-    this.#enteredEpoch = this.#epoch;
-    this.#rankOf = new Map(this.#present.map(({ number }, rank) => [number, rank]));
-    const worldSize = this.#present.length;
-    const reason = changeReason(this.#lost, this.#epoch === 0 ? [] : this.#come);
-    this.#lost = [];
-    this.#come = [];
-    if (reason === '') return;
-    const change = { worldSize, step, reason };
-    this.#options.onMessage({ kind: 'membership', ...change });
-    this.#members.onNotice(changeText(change));
+  /** Passes on a message, with the rank that the slot has for the user. */
+  #pass(message: RankMessage): void {
+    const { rank: number } = message;
+    const held = this.#held.get(number);
+    if (held === undefined) {
+      this.#options.onMessage({ ...message, rank: this.#rankOf.get(number) ?? number });
+    } else held.push(message);
+  }
+
+  /** Passes on what a slot has sent since its rank joined others of whom the user does not know yet. */
+  #passHeld({ number }: MemberSlot): void {
+    const held = this.#held.get(number) ?? [];
+    this.#held.delete(number);
+    for (const message of held) this.#pass(message);
+  }
+
+  /**
+   * Notes that a rank has joined the others of a membership, with a state of `step` updates. When all have, all reports
+   * of the memberships before have come, and those of this one are passed on.
+   */
+  #enter(slot: MemberSlot, { epoch, step }: EnteredMessage): void {
+    const told = this.#told[epoch];
+    this.#passHeld(slot);
+    if (told === undefined || epoch <= this.#entered) return;
+    this.#held.set(slot.number, []);
+    told.entered.add(slot);
+    const { slots } = told;
+    if (told.entered.size < slots.length) return;
+    const since = this.#told.slice(this.#entered + 1, epoch + 1);
+    this.#entered = epoch;
+    this.#rankOf = new Map(slots.map(({ number }, rank) => [number, rank]));
+    const lost = since.flatMap((told) => told.lost);
+    const come = epoch === 0 ? [] : since.flatMap((told) => told.come);
+    const reason = changeReason(lost, [...new Set(come)]);
+    if (reason !== '') {
+      const change = { worldSize: slots.length, step, reason };
+      this.#options.onMessage({ kind: 'membership', ...change });
+      this.#members.onNotice(changeText(change));
+    }
+    for (const each of slots) this.#passHeld(each);
   }
 
   #lose(slot: MemberSlot, end: RankEnd): void {
+    this.#passHeld(slot);
     const rank = this.#rankOf.get(slot.number);
     if (rank !== undefined) this.#options.onMessage({ kind: 'exit', rank, code: end.exitCode });
     const isMember = slot.phase === 'member';
@@ -172,16 +209,16 @@ class MembersLaunch {
     this.#lost.push({ number: slot.number, end });
     const isOver = this.#options.stop.aborted || this.#has('finished');
     if (!isOver && this.#members.takeRestart()) slot.startAgain();
-    if (isMember || this.#epoch < 0) this.#form(isMember ? describeEnd(end) : undefined);
+    if (isMember || this.#told.length === 0) this.#form(isMember ? describeEnd(end) : undefined);
   }
 
   /** Whether enough ranks are left, of which one has the state of the training, if there is one. */
   #isEnough(): boolean {
     const left = this.#slots.filter(
-      ({ phase }) => phase !== 'gone' && (phase !== 'starting' || this.#epoch < 0),
+      ({ phase }) => phase !== 'gone' && (phase !== 'starting' || this.#told.length === 0),
     );
     if (left.length < this.#members.min) return false;
-    return this.#enteredEpoch < 0 || left.some(({ hasEntered }) => hasEntered);
+    return this.#entered < 0 || left.some(({ hasEntered }) => hasEntered);
   }
 
   /**
@@ -189,30 +226,30 @@ class MembersLaunch {
    * before is gone. The first membership waits for all ranks.
    */
   #form(lost: string | undefined): void {
-    if (this.#grace !== undefined || (this.#epoch < 0 && this.#has('starting'))) return;
+    if (this.#grace !== undefined || (this.#told.length === 0 && this.#has('starting'))) return;
     const isOver = this.#has('finished');
     const next = this.#slots.filter(
       ({ phase }) => phase === 'member' || (phase === 'ready' && !isOver),
     );
-    const isSame = next.length === this.#present.length && next.every(({ phase }) => phase === 'member');
-    if (next.length === 0 || (isSame && lost === undefined)) return;
-    this.#come.push(...next.filter(({ phase }) => phase === 'ready').map(({ number }) => number));
-    this.#present = next;
-    this.#epoch += 1;
+    const come = next.filter(({ phase }) => phase === 'ready').map(({ number }) => number);
+    if (next.length === 0 || (come.length === 0 && lost === undefined)) return;
+    const epoch = this.#told.length;
+    this.#told.push({ slots: next, lost: this.#lost, come, entered: new Set() });
+    this.#lost = [];
     const worldSize = next.length;
     for (const [rank, slot] of next.entries()) {
       slot.phase = 'member';
-      slot.order({ kind: 'membership', epoch: this.#epoch, rank, worldSize, lost });
+      slot.order({ kind: 'membership', epoch, rank, worldSize, lost });
     }
   }
 
   /** Ends ranks that would join others which have ended their training. */
   #dismissNewcomers(): void {
+    // At the start, a rank may end while others still load the script.
+    if (this.#told.length < 2) return;
     for (const slot of this.#slots) {
-      const isNew = slot.phase === 'member' && this.#epoch > 0 && !slot.hasEntered;
+      const isNew = slot.phase === 'member' && !slot.hasEntered;
       if (slot.phase !== 'starting' && slot.phase !== 'ready' && !isNew) continue;
-      // At the start, a rank may end while others still load the script.
-      if (this.#epoch < 0) continue;
       slot.phase = 'gone';
       this.#ending.push(slot.terminate());
     }

@@ -4,10 +4,16 @@ import { z } from 'zod';
 export type MemberMessage =
   /** The rank waits for a membership. `survives`: whether it goes on if another rank is lost. */
   | { readonly kind: 'ready'; readonly survives: boolean }
-  /** The rank has joined the others. `step` is the number of updates of the state that they go on with. */
-  | { readonly kind: 'entered'; readonly epoch: number; readonly step: number }
+  | EnteredMessage
   /** The ranks cannot go on without each other, for this reason. */
   | { readonly kind: 'bound'; readonly reason: string };
+
+/** The rank has joined the others. `step` is the number of updates of the state that they go on with. */
+export interface EnteredMessage {
+  readonly kind: 'entered';
+  readonly epoch: number;
+  readonly step: number;
+}
 
 const MAX_CHARACTERS = 4096;
 
