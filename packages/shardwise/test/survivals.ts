@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { randomState, setRandomState } from '@shardwise/core';
 import { onRanks } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
+import { z } from 'zod';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { fixture } from './command.ts';
 import { lossOf, makeTraining, samplesOf } from './fixtures/survive-training.ts';
@@ -17,42 +18,45 @@ export function survivorScript(
 }
 
 /** What a rank printed of a step that was committed. */
-interface PrintedStep {
-  readonly step: number;
-  readonly rank: number;
-  readonly worldSize: number;
-  readonly samples: readonly number[];
-  readonly loss: number;
-}
+const printedStep = z.object({
+  step: z.number(),
+  rank: z.number(),
+  worldSize: z.number(),
+  samples: z.array(z.number()),
+  loss: z.number(),
+});
 
 /** What a rank printed when it began to train with others. */
-interface PrintedBeginning {
-  readonly rank: number;
-  readonly worldSize: number;
-  readonly start: number;
-  readonly pid: number;
-  readonly threadId: number;
+const printedBeginning = z.object({
+  rank: z.number(),
+  worldSize: z.number(),
+  start: z.number(),
+  pid: z.number(),
+});
+
+/** The parameters with which a rank ended. */
+const printedEnd = z.object({ rank: z.number(), values: z.array(z.number()) });
+
+function printed(output: string, kind: string): readonly unknown[] {
+  const lines = output.matchAll(new RegExp(`^(?:\\[rank (\\d+)\\] )?${kind} (\\{.*\\})$`, 'gm'));
+  return [...lines].map(([, , text = '']): unknown => JSON.parse(text));
 }
 
-function printed<T>(output: string, kind: string): readonly T[] {
-  const lines = output.matchAll(new RegExp(`^(?:\\[rank (\\d+)\\] )?${kind} (\\{.*\\})$`, 'gm'));
-  return [...lines].map(([, , text = '']): T => JSON.parse(text));
-}
+const printedRunSchema = z.object({
+  beginnings: z.array(printedBeginning),
+  steps: z.array(printedStep),
+  ends: z.array(printedEnd),
+});
 
 /** What the ranks of a run printed. */
-export interface PrintedRun {
-  readonly beginnings: readonly PrintedBeginning[];
-  readonly steps: readonly PrintedStep[];
-  /** The parameters with which each rank ended. */
-  readonly ends: readonly { readonly rank: number; readonly values: readonly number[] }[];
-}
+export type PrintedRun = z.infer<typeof printedRunSchema>;
 
 export function printedRun(output: string): PrintedRun {
-  return {
+  return printedRunSchema.parse({
     beginnings: printed(output, 'begins'),
     steps: printed(output, 'step'),
     ends: printed(output, 'ends'),
-  };
+  });
 }
 
 /** How many ranks trained from a step on. */

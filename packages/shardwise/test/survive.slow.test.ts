@@ -16,29 +16,33 @@ describe('ranks that are killed at random moments', { timeout: 3_600_000 }, () =
     const cwd = await mkdtemp(join(tmpdir(), 'shardwise-survive-'));
     const script = survivorScript({ steps: 1_000_000, pauseMs: PAUSE_MS, folder: cwd });
     const args = ['run', '--nproc', String(RANKS), '--min-nproc', '1'];
-    const options = ['--max-restarts', String(KILLS), '--run-dir', 'out'];
+    const options = ['--max-restarts', String(KILLS + 5), '--run-dir', 'out'];
     const run = new Command([...args, ...options, ...script], { cwd });
     const random = randomNumbers(KILLS);
-    /** The processes, and those among them that have had the state. */
-    const processes = async (): Promise<{ readonly all: readonly number[]; readonly trained: number }> => {
-      const all = await childrenOf(run.pid);
-      const begun = new Set(printedRun(run.stdout).beginnings.map(({ pid }) => pid));
-      return { all, trained: all.filter((pid) => begun.has(pid)).length };
-    };
-    let kills = 0;
-    while (kills < KILLS) {
-      await sleep(random() * 3000);
+    const killed = new Set<number>();
+    const lastStep = (): number => Math.max(0, ...printedRun(run.stdout).steps.map(({ step }) => step));
+    await run.says(/^step 2/m);
+    while (killed.size < KILLS) {
+      await sleep(random() * 2000);
+      // Most kills wait until the ranks train again. The others come while they join each other.
+      const before = lastStep();
+      const steps = random() < 0.7 ? 1 + Math.floor(random() * 5) : 0;
+      while (lastStep() < before + steps) await sleep(10);
       // Ranks that start are killed, too, and sometimes two at once. One that has the state is left.
-      const { all, trained } = await processes();
+      const living = (await childrenOf(run.pid)).filter((pid) => !killed.has(pid));
+      const begun = new Set(printedRun(run.stdout).beginnings.map(({ pid }) => pid));
       const count = random() < 0.25 ? 2 : 1;
-      if (trained <= count) continue;
-      const first = Math.floor(random() * all.length);
-      for (let index = first; index < first + count && kills < KILLS; index += 1) {
-        process.kill(all[index % all.length] ?? 0, 'SIGKILL');
-        kills += 1;
+      if (living.filter((pid) => begun.has(pid)).length <= count) continue;
+      const first = Math.floor(random() * living.length);
+      for (let index = first; index < first + count; index += 1) {
+        const pid = living[index % living.length];
+        if (pid === undefined) continue;
+        process.kill(pid, 'SIGKILL');
+        killed.add(pid);
       }
     }
-    await sleep(3000);
+    const before = lastStep();
+    while (lastStep() < before + 5) await sleep(50);
     run.kill('SIGINT');
     expect(await run.ended(), run.output).toBe(130);
     expect(run.output).not.toContain('Starting again');

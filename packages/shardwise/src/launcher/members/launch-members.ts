@@ -106,9 +106,10 @@ class MembersLaunch {
       if (listened.aborted) listener();
     }
     let isOver = false;
-    void ended?.then((end) => {
+    const releaseIfRunning = (end: LaunchEnd): void => {
       if (!isOver) this.#release(end);
-    });
+    };
+    void ended?.then(releaseIfRunning);
     try {
       const outcomes = await Promise.all(this.#slots.map(({ outcome }) => outcome));
       return { outcomes, culprit: this.#culprit };

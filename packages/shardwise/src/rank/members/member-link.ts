@@ -77,13 +77,14 @@ export class MemberLink {
   }
 
   /**
-   * Whether this rank goes on after its body of the membership `epoch` threw. It does if that is what comes of a rank
-   * that is gone, and the launcher has said who goes on.
+   * Whether this rank goes on after something threw in the membership `epoch`. It does if that is what comes of a rank
+   * that is gone, and the launcher has said who goes on. While ranks join each other (`isJoining`), any error may come of
+   * that, such as one of a connection.
    */
-  async goesOnAfter(epoch: number, error: unknown): Promise<boolean> {
+  async goesOnAfter(epoch: number, error: unknown, isJoining: boolean): Promise<boolean> {
     if (error instanceof MembershipChange) return true;
     if (this.#aborted === undefined && this.#lostAfter(epoch) === undefined) {
-      if (!isOfLostRank(error)) return false;
+      if (!isJoining && !isOfLostRank(error)) return false;
       const isKnown = (): boolean => this.#aborted !== undefined || this.hasChanged(epoch);
       await this.#until(isKnown, HEARING_MS);
     }

@@ -69,12 +69,15 @@ class SurvivingRank {
       ({ epoch } = membership);
       const { signal, stop } = this.#members.watch(epoch);
       let started: StartedRank | undefined;
+      let isJoining = true;
       try {
         started = await this.#start(membership, signal);
-        await this.#train(membership, started);
+        const taken = await agreeOnState(started.context.group, this.#committed);
+        isJoining = false;
+        await this.#train(membership, started, taken);
         return;
       } catch (error) {
-        if (!(await this.#members.goesOnAfter(epoch, error))) throw error;
+        if (!(await this.#members.goesOnAfter(epoch, error, isJoining))) throw error;
         await started?.leave(asError(error));
       } finally {
         stop();
@@ -98,9 +101,12 @@ class SurvivingRank {
     return started;
   }
 
-  async #train({ epoch }: Membership, { context }: StartedRank): Promise<void> {
+  async #train(
+    { epoch }: Membership,
+    { context }: StartedRank,
+    taken: HeldState | undefined,
+  ): Promise<void> {
     const members = this.#members;
-    const taken = await agreeOnState(context.group, this.#committed);
     // From now on this rank, too, can give others the state, even if it is the only one that is left.
     this.#committed = taken;
     members.send({ kind: 'entered', epoch, step: taken?.step ?? 0 });
