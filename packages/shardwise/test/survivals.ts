@@ -119,7 +119,11 @@ export async function undisturbed(
         }
         if (rank === 0) await checkpoints.save(folder, { step: last, model, optimizer, states });
         const data = await Promise.all(model.parameters().map((each) => each.data()));
-        return { losses: own, random: randomState(), values: data.flatMap((each) => [...each].map(Number)) };
+        return {
+          losses: own,
+          random: randomState(),
+          values: data.flatMap((each) => [...each].map(Number)),
+        };
       },
       onCpu,
     );

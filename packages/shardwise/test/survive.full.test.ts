@@ -2,7 +2,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Command } from './command.ts';
+import { Command, fixture } from './command.ts';
 import { lossesOf } from './disturbed-run.ts';
 import { printedRun, stretchesOf, survivorScript, undisturbed } from './survivals.ts';
 
@@ -15,7 +15,8 @@ beforeEach(async () => {
 async function expectUndisturbed(run: Command, total: number): Promise<void> {
   const found = printedRun(run.stdout);
   const calm = await undisturbed(stretchesOf(found, total));
-  for (const { step, loss } of found.steps) expect(loss, `step ${step}`).toBe(calm.losses[step - 1]);
+  for (const { step, loss } of found.steps)
+    expect(loss, `step ${step}`).toBe(calm.losses[step - 1]);
   for (const { values } of found.ends) expect(values).toEqual(calm.values);
   const reported = await lossesOf(join(cwd, 'out', 'metrics.jsonl'));
   expect([...reported.values()]).toEqual(calm.losses);
@@ -55,6 +56,15 @@ describe('--min-nproc', { timeout: 240_000 }, () => {
     const run = new Command([...args, ...script], { cwd });
     expect(await run.ended()).toBe(137);
     expect(run.stderr).toMatch(/^Rank 1 failed first: its process was ended by SIGKILL$/m);
+  });
+
+  it('starts all ranks again whose script calls init()', async () => {
+    const args = ['run', '--nproc', '2', '--min-nproc', '1', '--max-restarts', '1'];
+    const script = [fixture('elastic.ts'), '8', '1', '1:5:kill', '1'];
+    const run = new Command([...args, '--run-dir', 'out', ...script], { cwd });
+    expect(await run.ended(), run.output).toBe(0);
+    expect(run.stderr).toContain('Starting again (restart 1 of 1) with 2 ranks from ');
+    expect(run.stdout).toContain('after step 4');
   });
 
   it('has threads go on after one threw, and the last one alone', async () => {

@@ -20,7 +20,8 @@ describe('ranks that are killed at random moments', { timeout: 3_600_000 }, () =
     const run = new Command([...args, ...options, ...script], { cwd });
     const random = randomNumbers(KILLS);
     const killed = new Set<number>();
-    const lastStep = (): number => Math.max(0, ...printedRun(run.stdout).steps.map(({ step }) => step));
+    const lastStep = (): number =>
+      Math.max(0, ...printedRun(run.stdout).steps.map(({ step }) => step));
     await run.says(/^step 2/m);
     while (killed.size < KILLS) {
       await sleep(random() * 2000);

@@ -68,7 +68,11 @@ export function createRankContext(parts: RankParts): StartedRank {
     recorder.close();
     utilization?.close();
     // Calls of the group reject, so what is under way fails soon. It must not go on beside the work of the next world.
-    await settlesSoon(currentSession().finish().catch(() => undefined));
+    await settlesSoon(
+      currentSession()
+        .finish()
+        .catch(() => undefined),
+    );
     await saver.close().catch(() => undefined);
   };
   const context: RankContext = {

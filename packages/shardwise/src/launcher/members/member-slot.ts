@@ -81,7 +81,8 @@ export class MemberSlot {
       onMember: (message) => {
         if (!isGone) this.#listeners.onMember(this, message);
       },
-      onDoomed: (reason) => gone({ exitCode: 1, error: undefined, fate: reason, terminated: false }),
+      onDoomed: (reason) =>
+        gone({ exitCode: 1, error: undefined, fate: reason, terminated: false }),
       onEnd: gone,
     });
   }

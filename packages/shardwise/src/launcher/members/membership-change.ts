@@ -21,7 +21,9 @@ export function changeReason(lost: readonly LostRank[], come: readonly number[])
   const joined =
     come.length === 0
       ? []
-      : [`${come.length === 1 ? 'Rank' : 'Ranks'} ${come.join(', ')} came in the place of lost ones`];
+      : [
+          `${come.length === 1 ? 'Rank' : 'Ranks'} ${come.join(', ')} came in the place of lost ones`,
+        ];
   return [...gone, ...joined].join('. ').replace(/\.$/, '');
 }
 

@@ -28,7 +28,12 @@ export interface RankTransportOptions {
 export async function createRankTransport(
   generation: Generation,
   form: RankForm,
-  { areApart = false, areMembers = false, moduleTimeoutMs, shm = shmAvailability }: RankTransportOptions = {},
+  {
+    areApart = false,
+    areMembers = false,
+    moduleTimeoutMs,
+    shm = shmAvailability,
+  }: RankTransportOptions = {},
 ): Promise<RankTransport> {
   const ranksPerHost = generation.nodes.map(({ ranks }) => ranks);
   const choice = chooseTransport({

@@ -56,7 +56,8 @@ function differentStates(
   what: string,
   ranks: readonly [number, number],
   step: number,
-): TensorStateError {  return new TensorStateError(
+): TensorStateError {
+  return new TensorStateError(
     {
       asked: `survive(), to go on after update ${step} without a rank or with another one`,
       found: `ranks ${ranks.join(' and ')} have different states there: ${what}`,

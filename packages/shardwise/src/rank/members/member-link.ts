@@ -18,7 +18,9 @@ export class MembershipChange extends Error {
   override readonly name: string = 'MembershipChange';
 
   constructor() {
-    super('Other ranks go on from here: let this error pass, so that survive() runs the body again');
+    super(
+      'Other ranks go on from here: let this error pass, so that survive() runs the body again',
+    );
   }
 }
 
@@ -68,7 +70,8 @@ export class MemberLink {
     const look = (): void => {
       const lost = this.#lostAfter(epoch);
       const reason =
-        this.#aborted ?? (lost === undefined ? undefined : abortReason({ rank: undefined, reason: lost }));
+        this.#aborted ??
+        (lost === undefined ? undefined : abortReason({ rank: undefined, reason: lost }));
       if (reason !== undefined) controller.abort(reason);
     };
     this.#listeners.add(look);
@@ -115,7 +118,7 @@ export class MemberLink {
 const MAX_CAUSES = 8;
 
 /** Whether an error, or one of its causes, is that of calls that were ended because a rank is gone. */
-function isOfLostRank(error: unknown): boolean {
+export function isOfLostRank(error: unknown): boolean {
   let current = error;
   for (let depth = 0; current instanceof Error && depth < MAX_CAUSES; depth += 1) {
     if (ShardwiseError.isInstance(current)) {

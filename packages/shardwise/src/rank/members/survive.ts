@@ -10,7 +10,7 @@ import type { Membership } from '../../launcher/ranks/rank-data.ts';
 import { agreeOnState } from './agree-on-state.ts';
 import type { HeldState } from './committed-state.ts';
 import { memberHost, ownGroupError } from './member-host.ts';
-import { MemberLink } from './member-link.ts';
+import { isOfLostRank, MemberLink, MembershipChange } from './member-link.ts';
 import { Survivor, type SurvivorContext } from './survivor.ts';
 
 /** A training: makes the model and the optimizer, resumes their state, and updates until the end. */
@@ -78,6 +78,11 @@ class SurvivingRank {
         return;
       } catch (error) {
         if (!(await this.#members.goesOnAfter(epoch, error, isJoining))) throw error;
+        if (!isJoining && !(error instanceof MembershipChange) && !isOfLostRank(error)) {
+          console.warn(
+            `shardwise: a rank was lost, and here this was thrown, after which the body runs again: ${String(error)}`,
+          );
+        }
         await started?.leave(asError(error));
       } finally {
         stop();

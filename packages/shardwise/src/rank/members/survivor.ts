@@ -1,8 +1,17 @@
-import { ConfigError, currentSession, type ProcessGroup } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  ConfigError,
+  currentSession,
+  Module,
+  option,
+  type OptionRules,
+  type ProcessGroup,
+} from '@shardwise/core/extend';
 import { allGatherObject } from '@shardwise/collectives';
 import { z } from 'zod';
 import { loadCheckpoint } from '../../checkpoint/load/load-checkpoint.ts';
-import { checkContents, checkStep } from '../../checkpoint/save/checkpoint-contents.ts';
+import { requireStatefuls } from '../../checkpoint/format/check-arguments.ts';
+import { checkStep } from '../../checkpoint/save/checkpoint-contents.ts';
 import type { RankContext } from '../rank-context.ts';
 import { requireEqualStates } from './agree-on-state.ts';
 import {
@@ -32,6 +41,15 @@ export interface SurvivorContext extends RankContext {
    */
   commit(step: number): Promise<void>;
 }
+
+const trainingRules: OptionRules<Training> = {
+  model: option.required({
+    fits: (value): value is Module => value instanceof Module,
+    expected: 'a module, which parallelize() was given',
+  }),
+  optimizer: option.object('an optimizer'),
+  states: option.object('states by name'),
+};
 
 /** What a survivor needs of its surroundings. */
 export interface SurvivorParts {
@@ -71,7 +89,8 @@ export class Survivor {
   }
 
   async #resume(training: Training): Promise<number> {
-    checkContents({ step: 0, ...training });
+    checkOptions('resume', training, trainingRules);
+    requireStatefuls('resume', training.states ?? {});
     if (this.#training !== undefined) throw orderError('resume() a second time', 'Call it once');
     this.#training = training;
     const { taken, context } = this.#parts;
@@ -127,7 +146,8 @@ async function isSaidByAny(group: ProcessGroup, said: boolean): Promise<boolean>
 function orderError(asked: string, todo: string): ConfigError {
   return new ConfigError({
     asked,
-    found: 'survive() gives a body one training, which it resumes once and commits after each update',
+    found:
+      'survive() gives a body one training, which it resumes once and commits after each update',
     todo,
   });
 }
