@@ -7,7 +7,10 @@ export * as profiler from './groups/profiler.ts';
 // The CPU as a device.
 export { cpu, type CpuBackend, type CpuOptions, hasFastBf16 } from '@shardwise/backend-cpu';
 // A rank of a run.
-export { init, type InitOptions } from './rank/init.ts';
+export { init } from './rank/init.ts';
+export type { InitOptions } from './rank/init-options.ts';
+export { survive } from './rank/members/survive.ts';
+export type { SurvivorContext, Training } from './rank/members/survivor.ts';
 export type { UtilizationOptions } from './rank/utilization.ts';
 export type { PaperModel, Peak, PeakDevice, Throughput } from './rank/peaks.ts';
 export type { RankContext } from './rank/rank-context.ts';

@@ -271,6 +271,7 @@ describe('the rest of the command', () => {
       script: "it's.ts",
       args: ['--text', 'a b', '--lr=1e-3'],
       nproc: 2,
+      minNproc: undefined,
       device: 'wasm',
       servers: undefined,
       serverReplicas: undefined,

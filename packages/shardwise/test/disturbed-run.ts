@@ -55,13 +55,13 @@ async function killOne(hosts: readonly Command[], choice: number): Promise<boole
 /**
  * Returns the child processes of a process. Only the launcher's main thread starts processes. Source: proc_pid_task(5).
  */
-async function childrenOf(pid: number): Promise<readonly number[]> {
+export async function childrenOf(pid: number): Promise<readonly number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return text.split(' ').filter(Boolean).map(Number);
 }
 
 /** Returns a generator of numbers in [0, 1) that depend only on the seed. Source: mulberry32 of Tommy Ettinger. */
-function randomNumbers(seed: number): () => number {
+export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

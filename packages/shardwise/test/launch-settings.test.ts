@@ -16,6 +16,7 @@ const options: RunCommandOptions = {
   script: 'train.ts',
   args: [],
   nproc: undefined,
+  minNproc: undefined,
   device: undefined,
   servers: undefined,
   serverReplicas: undefined,
@@ -171,5 +172,24 @@ describe('the notice about a generation', () => {
     const before = { kind: 'joined', nodes: ['host-b'] } as const;
     const text = describeGeneration({ generation: again, choice, before }, 3)?.text;
     expect(text).toMatch(/^host-b joined\. Starting again with 2 ranks from/);
+  });
+});
+
+describe('--min-nproc', () => {
+  it('starts processes, which do not end each other', async () => {
+    const settings = await launchSettings({ ...options, nproc: 4, minNproc: 2 }, {});
+    expect(settings.form).toBe('processes');
+  });
+
+  it.each([
+    ['more ranks than there are', { nproc: 2, minNproc: 3 }, '--nproc 2, which is less'],
+    [
+      'several hosts',
+      { nproc: 2, minNproc: 1, nodes: { min: 2, max: 2 }, rendezvous: { host: 'a', port: 1 } },
+      'several hosts, whose ranks start again together',
+    ],
+    ['parameter servers', { nproc: 2, minNproc: 1, servers: 1 }, '--servers, whose workers'],
+  ])('is refused with %s', async (_, more, found) => {
+    await expect(launchSettings({ ...options, ...more }, secret)).rejects.toThrow(found);
   });
 });

@@ -101,6 +101,27 @@ describe('the state of a run', () => {
     ]);
   });
 
+  it('counts a step that a lost rank has made and not reported, and forgets what is done again', () => {
+    const { history, pending, head, restarts } = runOf([
+      ...reports(1),
+      // Rank 1 is lost after update 2, and before update 3, which rank 0 has reported.
+      stepReport(0, 2, { loss: 5 }),
+      stepReport(0, 3, { loss: 9 }),
+      { kind: 'membership', worldSize: 1, step: 2, reason: 'Rank 1 was lost' },
+      stepReport(0, 3, { loss: 4 }),
+    ]);
+    expect(history.points.map(({ step, loss }) => [step, loss])).toEqual([
+      [1, 4],
+      [2, 5],
+      [3, 4],
+    ]);
+    expect(pending.size).toBe(0);
+    expect(head.worldSize).toBe(1);
+    expect(restarts).toEqual([
+      { reason: 'Rank 1 was lost', worldSize: 1, resumeDirectory: undefined },
+    ]);
+  });
+
   it('keeps a long run in a limited number of points without losing its mean or its end', () => {
     const steps = 10_000;
     const { history } = runOf(

@@ -10,6 +10,7 @@ export function commandText(options: RunCommandOptions): string {
     'run',
     ...(nodes === undefined ? [] : ['--nnodes', rangeText(nodes)]),
     ...(nproc === undefined || nproc === 1 ? [] : ['--nproc', String(nproc)]),
+    ...(options.minNproc === undefined ? [] : ['--min-nproc', String(options.minNproc)]),
     ...(options.device === undefined ? [] : ['--device', options.device]),
     ...(options.servers === undefined ? [] : ['--servers', String(options.servers)]),
     ...(options.serverReplicas === undefined

@@ -19,6 +19,7 @@ import { runCommand } from './run-command.ts';
 
 const optionsSchema = z.object({
   nproc: z.number().optional(),
+  minNproc: z.number().optional(),
   device: z.enum(deviceNames).optional(),
   servers: z.number().optional(),
   serverReplicas: z.number().optional(),
@@ -60,6 +61,7 @@ export async function runByOptions(
     script,
     args,
     nproc: parsed.nproc ?? file?.nproc,
+    minNproc: parsed.minNproc,
     device: parsed.device,
     servers: parsed.servers,
     serverReplicas: parsed.serverReplicas,

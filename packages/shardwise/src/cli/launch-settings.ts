@@ -48,6 +48,7 @@ export async function launchSettings(
   // Other hosts rely on this launcher, so whatever ends a rank must not end the launcher with it.
   const form = options.ranks ?? (nodes.max === 1 ? formOf(options) : 'processes');
   await checkTransport(options, form);
+  checkMembers(options, settings.nproc, nodes);
   if (nodes.max === 1) return { ...settings, form, hosts: undefined };
   const place = options.nodeRank ?? found?.nodeRank;
   if (place !== undefined && place >= nodes.max) throw placeError(place, nodes);
@@ -91,6 +92,30 @@ async function checkTransport(
   );
 }
 
+/** Throws ConfigError for ranks that cannot go on without one that is lost. */
+function checkMembers(
+  { minNproc, servers = 0, workerRestarts, transport }: RunCommandOptions,
+  nproc: number,
+  nodes: NodeRange,
+): void {
+  if (minNproc === undefined) return;
+  const found =
+    minNproc > nproc
+      ? `--nproc ${nproc}, which is less`
+      : nodes.max > 1
+        ? 'several hosts, whose ranks start again together when one is lost'
+        : transport !== undefined
+          ? `--transport ${transport}, which connects the ranks of the start alone`
+          : servers > 0 || workerRestarts !== undefined
+            ? '--servers, whose workers go on without each other by --worker-restarts'
+            : undefined;
+  if (found === undefined) return;
+  throw new ConfigError(
+    { asked: `--min-nproc ${minNproc}`, found, todo: 'Change or leave out one of the two' },
+    { minNproc, nproc },
+  );
+}
+
 function placeError(place: number, { max }: NodeRange): ConfigError {
   return new ConfigError(
     {
@@ -114,9 +139,11 @@ function noEndpointError({ min, max }: NodeRange): ConfigError {
 }
 
 /**
- * Ranks that start again one by one must be processes, because a thread can end the whole process. So must ranks that a
- * module connects, because threads talk by the memory that they share.
+ * Ranks that start again one by one must be processes, because a thread can end the whole process, and so should ranks
+ * that others can lose. Ranks that a module connects must be, because threads talk by the memory that they share.
  */
-function formOf({ workerRestarts, transport }: RunCommandOptions): RankForm {
-  return workerRestarts === undefined && transport === undefined ? 'threads' : 'processes';
+function formOf({ workerRestarts, transport, minNproc }: RunCommandOptions): RankForm {
+  return [workerRestarts, transport, minNproc].every((option) => option === undefined)
+    ? 'threads'
+    : 'processes';
 }

@@ -72,6 +72,7 @@ export function relayingSink(generation: Generation, store: Store): MessageSink 
           sender.send(message);
           return;
         case 'generation':
+        case 'membership':
         case 'exit':
         case 'stopping':
         case 'process-memory':

@@ -45,6 +45,11 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .argument('[arguments...]', "the script's own arguments")
     .option('-n, --nproc <count>', 'number of ranks of this host (default: 1)', parseRanks)
     .option(
+      '--min-nproc <count>',
+      'ranks that call survive() go on without one that is lost, as long as this many are left; another one is started in its place while --max-restarts lasts (default: all ranks start again)',
+      parseRanks,
+    )
+    .option(
       '--device <name>',
       'device of the ranks: cpu, wasm (WebAssembly alone) or webgpu (default: cpu)',
       parseDevice,

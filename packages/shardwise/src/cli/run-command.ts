@@ -158,6 +158,10 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       form: settings.form,
       isElastic:
         settings.hosts !== undefined && settings.hosts.nodes.min < settings.hosts.nodes.max,
+      members:
+        options.minNproc === undefined
+          ? undefined
+          : { min: options.minNproc, onNotice: (text) => output.notice(text) },
       transportTimeoutMs: options.transportTimeoutMs,
       runId: settings.hosts?.jobId ?? basename(runDirectory ?? ''),
       maxRestarts: settings.maxRestarts,

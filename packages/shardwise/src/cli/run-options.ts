@@ -19,6 +19,8 @@ export interface RunCommandOptions {
   readonly args: readonly string[];
   /** The number of ranks of this host. */
   readonly nproc: number | undefined;
+  /** The least number of ranks that go on without one that is lost. If undefined, all ranks start again. */
+  readonly minNproc: number | undefined;
   /** The device of the ranks. If undefined, the script decides, and otherwise it is the CPU. */
   readonly device: DeviceName | undefined;
   /** The number of parameter servers beside the ranks. Undefined means none. */

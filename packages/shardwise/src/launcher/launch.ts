@@ -53,7 +53,8 @@ export interface LaunchEnd {
   readonly reason: string;
 }
 
-const GRACE_MS = 2000;
+/** How long ranks may take to end after another one has failed, if nothing else is asked. */
+export const GRACE_MS = 2000;
 
 /** Runs a script once on every rank of this host, and waits for all of them. */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
@@ -129,12 +130,13 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   }
 }
 
-interface RankEndListeners {
+export interface RankEndListeners {
   readonly onDoomed: (end: LaunchEnd) => void;
   readonly onEnd: (rank: number, end: RankEnd) => void;
 }
 
-function startsOf(
+/** Returns what each rank of this host is started with. */
+export function startsOf(
   options: LaunchOptions,
   stopFlag: StopFlag | undefined,
   logDirectory: string,

@@ -11,6 +11,7 @@ import { describeEnd } from './failure.ts';
 import { failureKind } from './failure-kind.ts';
 import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
+import { launchMembers, type MembersOptions } from './members/launch-members.ts';
 import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';
 
@@ -19,6 +20,8 @@ export interface RunGenerationsOptions extends Omit<
   'generation' | 'transport' | 'ended' | 'onFailure'
 > {
   readonly rendezvous: Rendezvous;
+  /** Set if ranks go on without one that is lost. */
+  readonly members?: Omit<MembersOptions, 'takeRestart'> | undefined;
   /** Whether the next generation may have other hosts. A failure on one of them may then not occur again. */
   readonly isElastic: boolean;
   /** How long ranks may take to connect by the transport of a module. Default: 60 s. */
@@ -120,17 +123,26 @@ async function runGeneration(
   try {
     transport = await createRankTransport(generation, options.form, {
       areApart: options.apart !== undefined,
+      areMembers: options.members !== undefined,
       moduleTimeoutMs: options.transportTimeoutMs,
     });
     settle = await options.onGeneration({ generation, choice: transport.choice, before });
-    const result = await launch({
+    const launched = {
       ...options,
       onMessage,
       generation,
       transport,
       ended: ended.promise,
       onFailure,
-    });
+    };
+    const { members } = options;
+    const result =
+      members === undefined
+        ? await launch(launched)
+        : await launchMembers(launched, {
+            ...members,
+            takeRestart: () => rendezvous.takeRestart(),
+          });
     if (result.culprit === undefined && !isEnded && !signal.aborted)
       await rendezvous.finish(generation);
     return { result, end: await over, restarts: generation.restarts };

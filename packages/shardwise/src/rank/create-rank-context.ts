@@ -33,7 +33,14 @@ export interface RankParts extends RankSurroundings {
   readonly profile: Pick<StepProfilerOptions, 'plan' | 'roofline'> | null;
 }
 
-export function createRankContext(parts: RankParts): RankContext {
+/** A rank that has started, and how it leaves a world that others have left. */
+export interface StartedRank {
+  readonly context: RankContext;
+  /** Ends what is under way and leaves the world, whose other ranks are gone for this reason. The launcher stays. */
+  leave(reason: Error): Promise<void>;
+}
+
+export function createRankContext(parts: RankParts): StartedRank {
   const { rank, localRank, transport, device, group, mesh } = parts;
   const { runDirectory, resumeDirectory, stop, send, utilization, serversData } = parts;
   const traffic = parts.traffic ?? { sentBytes: 0, receivedBytes: 0 };
@@ -56,7 +63,19 @@ export function createRankContext(parts: RankParts): RankContext {
     send({ kind: 'facts', rank, facts: { device: device.description } });
   }
   if (rank === 0 && utilization !== null) send({ kind: 'facts', rank, facts: utilization.facts });
-  return {
+  const leave = async (reason: Error): Promise<void> => {
+    group.close(reason);
+    recorder.close();
+    utilization?.close();
+    // Calls of the group reject, so what is under way fails soon. It must not go on beside the work of the next world.
+    await settlesSoon(
+      currentSession()
+        .finish()
+        .catch(() => undefined),
+    );
+    await saver.close().catch(() => undefined);
+  };
+  const context: RankContext = {
     rank,
     worldSize,
     localRank,
@@ -101,6 +120,7 @@ export function createRankContext(parts: RankParts): RankContext {
       }
     },
   };
+  return { context, leave };
 }
 
 /** Adds to each report of a step what was sent and received since the previous one. */

@@ -8,7 +8,8 @@ import { launcherVariable } from '../launcher/ranks/environment.ts';
 import { environmentHost } from './environment-host.ts';
 import { explainCalls } from './explain-calls.ts';
 import { launchedHost } from './launched-host.ts';
-import { findLauncher } from './launcher-link.ts';
+import { findLauncher, type LauncherLink } from './launcher-link.ts';
+import { boundHost } from './members/member-host.ts';
 import type { RankHost } from './rank-host.ts';
 import { ownTransport } from './own-transport.ts';
 import { withoutLauncher } from './without-launcher.ts';
@@ -19,11 +20,15 @@ import { printedMetrics } from './printed-metrics.ts';
 
 /**
  * Finds the host of this rank: our launcher if it has started this rank, otherwise the script's own group, and
- * otherwise what the environment says. Throws ConfigError.
+ * otherwise what the environment says. `found` is the link to the launcher, if it has been looked for. Throws
+ * ConfigError.
  */
-export async function findHost(group?: ProcessGroup): Promise<RankHost> {
-  const link = await findLauncher();
-  if (link !== undefined) return launchedHost(link, group);
+export async function findHost(group?: ProcessGroup, found?: LauncherLink): Promise<RankHost> {
+  const link = found ?? (await findLauncher());
+  if (link !== undefined) {
+    const { way } = link.data;
+    return way.kind === 'members' ? boundHost(link, way, group) : launchedHost(link, way, group);
+  }
   explainCalls();
   if (group !== undefined) return groupHost(group, process.env);
   // A process or thread that a rank starts has the rank's variables, but is not that rank.

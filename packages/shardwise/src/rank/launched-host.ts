@@ -1,4 +1,5 @@
 import { CollectiveAbortedError, type ProcessGroup } from '@shardwise/core/extend';
+import type { JoinWay } from '../launcher/transports/join-way.ts';
 import type { LaunchEnd } from '../launcher/launch.ts';
 import { StopFlag } from '../launcher/ranks/stop-flag.ts';
 import { AgreedStop, OwnStop } from './agreed-stop.ts';
@@ -12,13 +13,13 @@ import type { RankHost } from './rank-host.ts';
  * Returns the host of a rank that `shardwise run` has started. Metrics go to the launcher, which shows them. `own` is a
  * group that the script has made. Throws ConfigError if that group has other ranks.
  */
-export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
+export function launchedHost(link: LauncherLink, way: JoinWay, own?: ProcessGroup): RankHost {
   const { data } = link;
   const { rank, localRank, runDirectory, resumeDirectory } = data;
   if (own !== undefined) checkOwnGroup(own, data);
   const transport = own === undefined ? data.transport : ownTransport(own);
   // If ranks share memory with the launcher, the launcher itself ends their calls.
-  const isTold = own !== undefined || !['threads', 'shm'].includes(data.way.kind);
+  const isTold = own !== undefined || !['threads', 'shm'].includes(way.kind);
   const stopped = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<never>();
   // Avoids an unhandled rejection if the rank has joined and makes no call.
@@ -26,7 +27,7 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
   // Listens from the start, so that a rank does not go on waiting for a rank that has failed.
   link.listen((order) => {
     if (order.kind === 'stop') stopped.resolve();
-    else aborted.reject(abortReason(order));
+    else if (order.kind === 'abort') aborted.reject(abortReason(order));
   });
   return {
     rank,
@@ -35,10 +36,10 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
     isRecorded: true,
     join: () =>
       own === undefined
-        ? Promise.race([joinWorld(data), aborted.promise])
+        ? Promise.race([joinWorld(way, data), aborted.promise])
         : Promise.resolve({ group: own, arena: undefined }),
     enter: async ({ group, traffic }: JoinedRank) => {
-      const asked = data.way.kind === 'apart' ? new OwnStop() : new AgreedStop(group);
+      const asked = way.kind === 'apart' ? new OwnStop() : new AgreedStop(group);
       void stopped.promise.then(() => asked.request());
       aborted.promise.catch((reason: unknown) => {
         if (isTold && reason instanceof Error) group.close(reason);

@@ -8,12 +8,13 @@ import {
   type LauncherOrder,
   type RankData,
 } from '../launcher/ranks/rank-data.ts';
+import type { MemberMessage } from '../launcher/ranks/member-message.ts';
 import type { RankMessage } from '../run-state/run-message.ts';
 
 /** A rank's end of the connection with the launcher that has started it. */
 export interface LauncherLink {
   readonly data: RankData;
-  send(message: RankMessage): void;
+  send(message: RankMessage | MemberMessage): void;
   listen(onOrder: (order: LauncherOrder) => void): void;
   close(): void;
 }

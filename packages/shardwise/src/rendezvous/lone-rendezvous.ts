@@ -68,5 +68,11 @@ export class LoneRendezvous implements Rendezvous {
     return false;
   }
 
+  takeRestart(): boolean {
+    if (this.#restarts >= this.#options.maxRestarts) return false;
+    this.#restarts += 1;
+    return true;
+  }
+
   async close(): Promise<void> {}
 }

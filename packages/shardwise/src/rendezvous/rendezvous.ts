@@ -38,6 +38,8 @@ export interface Rendezvous {
    * host may come back, so this alone ends nothing.
    */
   isQuiet(generation: Generation, place: number): boolean;
+  /** Takes one restart of the budget, for one rank that is replaced while the others go on. False if none is left. */
+  takeRestart(): boolean;
   /** Tells the other hosts that this one leaves. */
   close(): Promise<void>;
 }

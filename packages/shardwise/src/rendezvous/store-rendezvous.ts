@@ -156,6 +156,11 @@ export class StoreRendezvous implements Rendezvous {
     return this.#pulse.lastSilentMs(id) > QUIET_BEATS * times.heartbeatMs;
   }
 
+  /** Ranks of several hosts are not replaced one by one. */
+  takeRestart(): boolean {
+    return false;
+  }
+
   async close(): Promise<void> {
     const { store, server } = this.#options.opened;
     await this.#conductor?.stop();

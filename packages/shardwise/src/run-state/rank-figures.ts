@@ -36,7 +36,8 @@ export function reduceRanks(
   ranks: readonly RankFigures[],
   message: RunMessage,
 ): readonly RankFigures[] {
-  if (message.kind === 'generation') return initialRanks(message.worldSize);
+  if (message.kind === 'generation' || message.kind === 'membership')
+    return initialRanks(message.worldSize);
   if (message.kind !== 'step' && message.kind !== 'exit') return ranks;
   const before = ranks[message.rank];
   if (before === undefined) return ranks;

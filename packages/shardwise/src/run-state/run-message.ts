@@ -97,8 +97,18 @@ export interface GenerationMessage {
   readonly resumeDirectory?: string | undefined;
 }
 
+/** The ranks go on with fewer or more ranks, in the same processes. */
+export interface MembershipMessage {
+  readonly kind: 'membership';
+  readonly worldSize: number;
+  /** The number of updates of the state that they go on with. */
+  readonly step: number;
+  readonly reason: string;
+}
+
 /** A message of the launcher itself about a run. */
 type LauncherMessage =
+  | MembershipMessage
   | { readonly kind: 'process-memory'; readonly bytes: number }
   | { readonly kind: 'stopping' }
   | GenerationMessage

@@ -2,6 +2,7 @@ import { formatDuration } from '../text/format.ts';
 import type {
   Fact,
   GenerationMessage,
+  MembershipMessage,
   RunHost,
   RunMessage,
   StepReport,
@@ -106,6 +107,8 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
       return { ...state, stopping: true };
     case 'generation':
       return reduceGeneration(state, message);
+    case 'membership':
+      return reduceMembership(state, message);
     case 'exit':
       return { ...state, exitCodes: state.exitCodes.with(message.rank, message.code) };
     default:
@@ -127,6 +130,27 @@ function reduceGeneration(state: RunState, message: GenerationMessage): RunState
   };
 }
 
+/**
+ * Notes that other ranks go on. A step that is part of their state is over, also if a rank was lost before it has
+ * reported it. Steps after it are done again.
+ */
+function reduceMembership(
+  state: RunState,
+  { worldSize, step, reason }: MembershipMessage,
+): RunState {
+  const over = [...state.pending]
+    .filter(([pending]) => pending <= step && pending > (state.latest?.step ?? -1))
+    .toSorted(([a], [b]) => a - b);
+  const after = over.reduce((before, [, reports]) => addStep(before, reports), state);
+  return {
+    ...after,
+    head: { ...state.head, worldSize },
+    exitCodes: Array.from({ length: worldSize }, () => undefined),
+    pending: new Map(),
+    restarts: [...state.restarts, { reason, worldSize, resumeDirectory: undefined }],
+  };
+}
+
 function reduceStep(state: RunState, report: StepReport): RunState {
   const { worldSize } = state.head;
   const { rank, step } = report;
@@ -141,19 +165,22 @@ function reduceStep(state: RunState, report: StepReport): RunState {
     return { ...state, totalSteps, pending };
   }
   pending.delete(report.step);
+  return addStep({ ...state, totalSteps, pending }, ofStep);
+}
+
+/** Adds a step by its reports, which are ordered by rank. */
+function addStep(state: RunState, ofStep: readonly StepReport[]): RunState {
   const latest = summarize(ofStep);
   // A run that continues from a checkpoint repeats the steps after it.
   const isAgain = state.latest !== undefined && latest.step <= state.latest.step;
   const history = isAgain ? dropFrom(state.history, latest.step) : state.history;
   return {
     ...state,
-    totalSteps,
     latest,
     history: appendStep(history, latest),
     metrics: { ...state.metrics, ...latest.metrics },
     timelines: isAgain ? state.timelines.filter(({ step }) => step < latest.step) : state.timelines,
     recent: smooth(state, latest),
-    pending,
   };
 }
 

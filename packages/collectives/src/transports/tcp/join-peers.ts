@@ -28,6 +28,7 @@ export interface JoinOptions {
   readonly advertisedHost: string | undefined;
   readonly encrypt: boolean;
   readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
   readonly heartbeat: HeartbeatTimes;
   readonly maxUnexpectedBytes: number;
 }
@@ -36,7 +37,8 @@ export interface JoinOptions {
  * Joins the ranks of a job: each rank listens, tells its address through the store, and connects to its peers.
  */
 export async function joinPeers(options: JoinOptions): Promise<WatchedTransport> {
-  const { rank, size, epoch, secret, encrypt, timeoutMs } = options;
+  const { rank, size, epoch, secret, encrypt, timeoutMs, signal } = options;
+  signal?.throwIfAborted();
   const end = new TcpEnd(options);
   const whole = Promise.withResolvers<void>();
   const heard = Promise.withResolvers<void>();
@@ -62,9 +64,12 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
   const timer = setTimeout(() => {
     late.reject(joinTimeoutError(rank, end.missing(), timeoutMs));
   }, timeoutMs);
+  const giveUp = (): void => late.reject(signal?.reason);
+  signal?.addEventListener('abort', giveUp);
   try {
     await Promise.race([tellAddress(options, { host, port: listener.port }), late.promise]);
-    const addresses = await learnAddresses(options, end.peers, deadline);
+    const learnt = learnAddresses(options, end.peers, deadline);
+    const addresses = await Promise.race([learnt, late.promise]);
     const targets = addresses.map(({ peer, address }) => ({ peer, ...address }));
     const helloTo = (purpose: Hello['purpose'], peer: number): Hello => ({
       purpose,
@@ -106,6 +111,7 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
     throw reason;
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener('abort', giveUp);
     listener.close();
   }
 }

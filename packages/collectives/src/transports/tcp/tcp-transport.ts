@@ -39,6 +39,8 @@ export interface TcpTransportOptions {
   readonly encrypt?: boolean;
   /** Milliseconds that the others may take to join. Default: 60,000. */
   readonly timeoutMs?: number;
+  /** Gives up joining: the call rejects with the signal's reason. Default: none. */
+  readonly signal?: AbortSignal;
   readonly heartbeat?: HeartbeatOptions;
   /**
    * The number of bytes that a peer may have sent and this rank does not await yet. Beyond it, the peer waits.
@@ -63,6 +65,7 @@ const tcpRules: OptionRules<TcpTransportOptions> = {
   advertisedHost: option.nonEmptyText,
   encrypt: option.flag,
   timeoutMs: option.positive,
+  signal: option.object('an AbortSignal'),
   heartbeat: option.object(),
   maxUnexpectedBytes: option.count,
 };
@@ -108,6 +111,7 @@ export async function tcpTransport(options: TcpTransportOptions): Promise<Watche
     advertisedHost: options.advertisedHost,
     encrypt: options.encrypt ?? false,
     timeoutMs,
+    signal: options.signal,
     heartbeat: { intervalMs, limitMs },
     maxUnexpectedBytes: options.maxUnexpectedBytes ?? 64 << 20,
   });

@@ -1,11 +1,13 @@
 import type { RankMessage } from '../../run-state/run-message.ts';
 import { launcherVariable } from '../ranks/environment.ts';
+import type { MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder, RankData } from '../ranks/rank-data.ts';
 import type { ErrorData } from './error-data.ts';
 
 /** A message of a rank that is a process to its launcher. */
 export type FromProcess =
   | RankMessage
+  | MemberMessage
   | { readonly kind: 'error'; readonly error: ErrorData | string };
 
 /** A message of the launcher to a rank: first its data, then orders. */

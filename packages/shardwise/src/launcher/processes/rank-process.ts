@@ -4,6 +4,7 @@ import { constants } from 'node:os';
 import { readFile } from 'node:fs/promises';
 import { rankProcessOptions } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/run-message.ts';
+import { parseMemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { RankHandle, RankOutcome, RankStart } from '../ranks/rank-handle.ts';
 import { RankLog } from '../ranks/rank-log.ts';
@@ -77,6 +78,7 @@ export class RankProcess implements RankHandle {
     data: { rank },
     logPath,
     onMessage,
+    onMember,
     onLine,
     onDoomed,
     onEnd,
@@ -89,6 +91,8 @@ export class RankProcess implements RankHandle {
       const message = parseRankMessage(value);
       if (message?.rank === rank) onMessage(message);
       else if (isErrorMessage(value)) error = decodeError(value.error);
+      const member = onMember && parseMemberMessage(value);
+      if (member !== undefined) onMember?.(member);
     });
     let startError: Error | undefined;
     this.#child.on('error', (failure) => {

@@ -1,4 +1,4 @@
-import type { JoinWay } from '../transports/join-way.ts';
+import type { JoinWay, MembersWay } from '../transports/join-way.ts';
 import type { TransportChoice } from '../transports/transport-choice.ts';
 
 /** Distinguishes workers and child processes of a launcher from others. */
@@ -22,7 +22,7 @@ export interface RankData {
   /** Where checkpoints go: an absolute path, or an address. Undefined: below the run directory. */
   readonly checkpointDirectory: string | undefined;
   readonly resumeDirectory: string | undefined;
-  readonly way: JoinWay;
+  readonly way: JoinWay | MembersWay;
   readonly transport: TransportChoice;
   /** Undefined if the run has no parameter servers. */
   readonly servers: ServersData | undefined;
@@ -33,8 +33,23 @@ export interface RankData {
   readonly stop: SharedArrayBuffer | undefined;
 }
 
+/** The ranks that train together from some moment on, as one of them is told. */
+export interface Membership {
+  readonly kind: 'membership';
+  /** Counts the memberships of a generation, from 0. */
+  readonly epoch: number;
+  readonly rank: number;
+  readonly worldSize: number;
+  /**
+   * Why ranks of the membership before are gone, so that its calls cannot end. Undefined if all are there: then they go
+   * over to this membership after the same commit.
+   */
+  readonly lost: string | undefined;
+}
+
 /** An order of the launcher to a rank that runs. */
 export type LauncherOrder =
+  | Membership
   | { readonly kind: 'stop' }
   | { readonly kind: 'abort'; readonly rank: number | undefined; readonly reason: string };
 
@@ -52,6 +67,6 @@ export function isLauncherOrder(value: unknown): value is LauncherOrder {
     typeof value === 'object' &&
     value !== null &&
     'kind' in value &&
-    (value.kind === 'stop' || value.kind === 'abort')
+    (value.kind === 'stop' || value.kind === 'abort' || value.kind === 'membership')
   );
 }

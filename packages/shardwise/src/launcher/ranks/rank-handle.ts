@@ -1,5 +1,6 @@
 import type { RankMessage } from '../../run-state/run-message.ts';
 import type { OutputStream } from '../../terminal/run-output.ts';
+import type { MemberMessage } from './member-message.ts';
 import type { LauncherOrder, RankData } from './rank-data.ts';
 
 /** How a rank ended. */
@@ -26,6 +27,8 @@ export interface RankStart {
   readonly logPath: string;
   readonly data: RankData;
   readonly onMessage: (message: RankMessage) => void;
+  /** Set if the others can lose this rank and go on. */
+  readonly onMember?: ((message: MemberMessage) => void) | undefined;
   readonly onLine: (line: string, stream: OutputStream) => void;
   /** Called when the rank is about to be ended for this reason, because the other ranks must learn of it first. */
   readonly onDoomed: (reason: string) => void;

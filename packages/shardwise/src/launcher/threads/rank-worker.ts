@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
 import { rankResourceLimits } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/run-message.ts';
+import { parseMemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { RankHandle, RankOutcome, RankStart } from '../ranks/rank-handle.ts';
 import { RankLog } from '../ranks/rank-log.ts';
@@ -32,6 +33,8 @@ export class RankWorker implements RankHandle {
     port1.on('message', (value: unknown) => {
       const message = parseRankMessage(value);
       if (message?.rank === start.data.rank) start.onMessage(message);
+      const member = start.onMember && parseMemberMessage(value);
+      if (member !== undefined) start.onMember?.(member);
     });
     // The end of the rank closes the port, after its last message.
     const messages = once(port1, 'close');

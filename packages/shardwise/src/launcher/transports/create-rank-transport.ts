@@ -9,13 +9,15 @@ import {
 } from '@shardwise/collectives/node';
 import { abortThreadsWorld, createThreadsWorld } from '@shardwise/collectives';
 import { firstRankOf, hostsOf, type Generation } from '../../rendezvous/generation.ts';
-import type { JoinWay, LocalWay, TcpMeeting } from './join-way.ts';
+import type { JoinWay, LocalWay, MembersWay, TcpMeeting } from './join-way.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
 import { findTransportModule } from './transport-module.ts';
 
 export interface RankTransportOptions {
   /** Whether ranks are started again one by one. Default: false. */
   readonly areApart?: boolean;
+  /** Whether ranks go on if one is lost. Default: false. */
+  readonly areMembers?: boolean;
   /** How long ranks may take to connect by a module's transport. Default: 60 s. */
   readonly moduleTimeoutMs?: number | undefined;
   /** Whether this machine offers shared memory between processes. Default: it is looked up. */
@@ -26,12 +28,18 @@ export interface RankTransportOptions {
 export async function createRankTransport(
   generation: Generation,
   form: RankForm,
-  { areApart = false, moduleTimeoutMs, shm = shmAvailability }: RankTransportOptions = {},
+  {
+    areApart = false,
+    areMembers = false,
+    moduleTimeoutMs,
+    shm = shmAvailability,
+  }: RankTransportOptions = {},
 ): Promise<RankTransport> {
   const ranksPerHost = generation.nodes.map(({ ranks }) => ranks);
   const choice = chooseTransport({
     form,
     areApart,
+    areMembers,
     module: generation.transport,
     ranksPerHost,
     shm,
@@ -53,7 +61,7 @@ export async function createRankTransport(
     case 'hosted':
       return hosted(generation, choice, form, own);
     case 'tcp':
-      return overTcp(generation, choice);
+      return overTcp(generation, choice, areMembers);
     case 'module':
       return byModule(generation, choice, form, moduleTimeoutMs);
     default:
@@ -61,11 +69,17 @@ export async function createRankTransport(
   }
 }
 
-async function overTcp(generation: Generation, choice: TransportChoice): Promise<RankTransport> {
+async function overTcp(
+  generation: Generation,
+  choice: TransportChoice,
+  areMembers: boolean,
+): Promise<RankTransport> {
   const { meeting, close } = await meetingOf(generation);
   return {
     choice,
-    way: { kind: 'tcp', hosts: hostsOf(generation), meeting },
+    way: areMembers
+      ? { kind: 'members', meeting }
+      : { kind: 'tcp', hosts: hostsOf(generation), meeting },
     abort: () => undefined,
     close,
   };
@@ -135,7 +149,7 @@ async function meetingOf({
 /** How the ranks of one start reach each other, as the launcher of one host sees it. */
 export interface RankTransport {
   readonly choice: TransportChoice;
-  readonly way: JoinWay;
+  readonly way: JoinWay | MembersWay;
   /** Makes every pending and future call in memory of this host fail, with `rank` as the culprit. */
   abort(rank: number | undefined, reason: string): void;
   /** Call this when the ranks have ended. */

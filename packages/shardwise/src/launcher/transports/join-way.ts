@@ -14,6 +14,15 @@ interface ApartWay {
   readonly kind: 'apart';
 }
 
+/**
+ * For ranks of which some may be lost while the others go on. The launcher tells them one membership after another, and
+ * each has a group of its own, over TCP, because memory that ranks share would be that of the first membership.
+ */
+export interface MembersWay {
+  readonly kind: 'members';
+  readonly meeting: TcpMeeting;
+}
+
 interface TcpWay {
   readonly kind: 'tcp';
   /** The place of the host of each rank, by rank. */

@@ -22,6 +22,8 @@ export interface TransportSituation {
   readonly form: RankForm;
   /** Whether ranks are started again one by one. Default: false. */
   readonly areApart?: boolean;
+  /** Whether ranks go on if one is lost. Default: false. */
+  readonly areMembers?: boolean;
   /** The name of the module that makes the transport. Default: none does. */
   readonly module?: string | undefined;
   /** The number of ranks of each host, by the host's place. */
@@ -35,13 +37,14 @@ export interface TransportSituation {
  * makes the transport.
  */
 export function chooseTransport(situation: TransportSituation): TransportChoice<LaunchedTransport> {
-  const { form, areApart = false, module, ranksPerHost, shm } = situation;
+  const { form, areApart = false, areMembers = false, module, ranksPerHost, shm } = situation;
   const ranks = ranksPerHost.reduce((sum, count) => sum + count, 0);
   const hosts = ranksPerHost.length;
   const where = hosts === 1 ? 'one host' : `${hosts} hosts`;
   const many =
     form === 'threads' ? amount(ranks, 'thread', 'threads') : amount(ranks, 'process', 'processes');
   if (areApart) return { kind: 'apart', reason: `${many}, which share parameter servers alone` };
+  if (areMembers) return { kind: 'tcp', reason: `${many}, each of which the others can lose` };
   if (module !== undefined) return { kind: 'module', reason: `${module}, ${many} of ${where}` };
   if (hosts > 1 && ranksPerHost.every((count) => count === 1)) {
     return { kind: 'tcp', reason: `${many}, one on each of ${hosts} hosts` };

@@ -9,6 +9,8 @@ export interface TcpPlace {
   readonly size: number;
   /** The ranks to connect with. Default: all. */
   readonly peers?: readonly number[];
+  /** Gives up joining. */
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -33,9 +35,12 @@ export async function meetByTcp(
   place: TcpPlace,
 ): Promise<WatchedTransport> {
   const store = await connectStore({ ...at, secret });
+  const giveUp = (): void => store.close();
+  place.signal?.addEventListener('abort', giveUp);
   try {
     return await tcpTransport({ store, ...place, epoch, secret, host });
   } finally {
+    place.signal?.removeEventListener('abort', giveUp);
     store.close();
   }
 }

@@ -5,7 +5,7 @@ import {
   unavailableGroup,
 } from '@shardwise/collectives';
 import type { RankData } from '../../launcher/ranks/rank-data.ts';
-import type { HostedWay } from '../../launcher/transports/join-way.ts';
+import type { HostedWay, JoinWay } from '../../launcher/transports/join-way.ts';
 import { countTraffic } from './count-traffic.ts';
 import { joinByModule } from './join-by-module.ts';
 import { joinShm, joinThreads } from './join-shared-memory.ts';
@@ -13,8 +13,10 @@ import { joinTcp, meetByTcp } from './join-tcp.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
 /** Joins the world of a rank that `shardwise run` has started, in the way that the launcher has chosen. */
-export async function joinWorld(data: RankData): Promise<JoinedRank> {
-  const { way, rank, worldSize } = data;
+export async function joinWorld(
+  way: JoinWay,
+  { rank, worldSize }: Pick<RankData, 'rank' | 'worldSize'>,
+): Promise<JoinedRank> {
   switch (way.kind) {
     case 'threads':
       return joinThreads(way.world, rank);

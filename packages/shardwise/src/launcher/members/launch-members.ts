@@ -1,0 +1,283 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { keepGenericWasmWrappers } from '@shardwise/core/node';
+import { describeEnd } from '../failure.ts';
+import { failureKind } from '../failure-kind.ts';
+import { GRACE_MS, type LaunchEnd, type LaunchOptions, startsOf } from '../launch.ts';
+import { RankProcess } from '../processes/rank-process.ts';
+import type { EnteredMessage, MemberMessage } from '../ranks/member-message.ts';
+import type { LauncherOrder } from '../ranks/rank-data.ts';
+import type { LaunchResult, RankEnd } from '../ranks/rank-handle.ts';
+import type { RankMessage } from '../../run-state/run-message.ts';
+import { RankWorker } from '../threads/rank-worker.ts';
+import { MemberSlot } from './member-slot.ts';
+import { changeReason, changeText, type LostRank } from './membership-change.ts';
+
+/** How a run goes on without ranks that are lost. */
+export interface MembersOptions {
+  /** The least number of ranks with which the others go on. */
+  readonly min: number;
+  /** Takes one restart of the budget. Returns false if none is left, so that the others go on without the rank. */
+  readonly takeRestart: () => boolean;
+  /** Tells the user who goes on. */
+  readonly onNotice: (text: string) => void;
+}
+
+/**
+ * Runs a script on the ranks of this host, of which some may be lost while the others go on. Waits for all of them.
+ *
+ *   a rank is lost ── enough are left, and they survive ──► the others get a new membership at once
+ *                  └─ otherwise ──► all ranks are ended, as `launch` does
+ *   a rank comes   ──────────────► all get a new membership, to which they go over after a commit
+ */
+export async function launchMembers(
+  options: LaunchOptions,
+  members: MembersOptions,
+): Promise<LaunchResult> {
+  const directory = join(options.generation.runDirectory, 'logs');
+  await mkdir(directory, { recursive: true });
+  keepGenericWasmWrappers();
+  return new MembersLaunch(options, members, directory).run();
+}
+
+/** A membership that the launcher has told to its ranks. */
+interface Told {
+  /** The slots of the ranks, in rank order. */
+  readonly slots: readonly MemberSlot[];
+  /** Who was lost, and who has come, since the membership before. */
+  readonly lost: readonly LostRank[];
+  readonly come: readonly number[];
+  /** The slots whose ranks have joined the others. */
+  readonly entered: Set<MemberSlot>;
+}
+
+class MembersLaunch {
+  readonly #options: LaunchOptions;
+  readonly #members: MembersOptions;
+  readonly #slots: readonly MemberSlot[];
+  /** The memberships, by their epochs. */
+  readonly #told: Told[] = [];
+  /** The latest membership whose ranks have joined each other. */
+  #entered = -1;
+  /** The ranks of the slots in that membership, by the numbers of the slots. */
+  #rankOf: ReadonlyMap<number, number> = new Map();
+  /** What slots have sent since they joined others of whom the user does not know yet, by the numbers of the slots. */
+  readonly #held = new Map<number, RankMessage[]>();
+  /** Who was lost since the latest membership. */
+  #lost: LostRank[] = [];
+  /** Why the ranks cannot go on without each other. */
+  #bound: string | undefined;
+  #culprit: number | undefined;
+  #grace: NodeJS.Timeout | undefined;
+  readonly #ending: Promise<unknown>[] = [];
+
+  constructor(options: LaunchOptions, members: MembersOptions, logDirectory: string) {
+    this.#options = options;
+    this.#members = members;
+    const create = { threads: RankWorker, processes: RankProcess }[options.form];
+    // A slot listens for what the ranks of its start end with.
+    const ends = { onDoomed: () => undefined, onEnd: () => undefined };
+    this.#slots = startsOf(options, undefined, logDirectory, ends).map(
+      (start) =>
+        new MemberSlot(
+          create,
+          {
+            ...start,
+            onMessage: (message) => this.#pass(message),
+          },
+          {
+            onMember: (slot, message) => this.#hear(slot, message),
+            onGone: (slot, end) => this.#lose(slot, end),
+          },
+        ),
+    );
+  }
+
+  async run(): Promise<LaunchResult> {
+    const { stop, signal, ended } = this.#options;
+    const whenStopped = (): void => this.#orderAll({ kind: 'stop' });
+    const force = (): void => this.#force();
+    const listeners = [
+      [stop, whenStopped],
+      [signal, force],
+    ] as const;
+    for (const [listened, listener] of listeners) {
+      listened.addEventListener('abort', listener, { once: true });
+      if (listened.aborted) listener();
+    }
+    let isOver = false;
+    const releaseIfRunning = (end: LaunchEnd): void => {
+      if (!isOver) this.#release(end);
+    };
+    void ended?.then(releaseIfRunning);
+    try {
+      const outcomes = await Promise.all(this.#slots.map(({ outcome }) => outcome));
+      return { outcomes, culprit: this.#culprit };
+    } finally {
+      isOver = true;
+      clearTimeout(this.#grace);
+      for (const [listened, listener] of listeners) {
+        listened.removeEventListener('abort', listener);
+      }
+      await Promise.all(this.#ending);
+    }
+  }
+
+  #hear(slot: MemberSlot, message: MemberMessage): void {
+    switch (message.kind) {
+      case 'ready':
+        slot.phase = 'ready';
+        if (!message.survives) this.#bound ??= 'the script calls init(), and not survive()';
+        if (this.#options.stop.aborted) slot.order({ kind: 'stop' });
+        this.#form(undefined);
+        return;
+      case 'entered':
+        slot.hasEntered = true;
+        this.#enter(slot, message);
+        return;
+      case 'bound':
+        if (this.#bound !== undefined) return;
+        this.#bound = message.reason;
+        this.#members.onNotice(
+          `Ranks that are lost end the others, which start again from the last checkpoint: ${message.reason}.`,
+        );
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  /** Passes on a message, with the rank that the slot has for the user. */
+  #pass(message: RankMessage): void {
+    const { rank: number } = message;
+    const held = this.#held.get(number);
+    if (held === undefined) {
+      this.#options.onMessage({ ...message, rank: this.#rankOf.get(number) ?? number });
+    } else held.push(message);
+  }
+
+  /** Passes on what a slot has sent since its rank joined others of whom the user does not know yet. */
+  #passHeld({ number }: MemberSlot): void {
+    const held = this.#held.get(number) ?? [];
+    this.#held.delete(number);
+    for (const message of held) this.#pass(message);
+  }
+
+  /**
+   * Notes that a rank has joined the others of a membership, with a state of `step` updates. When all have, all reports
+   * of the memberships before have come, and those of this one are passed on.
+   */
+  #enter(slot: MemberSlot, { epoch, step }: EnteredMessage): void {
+    const told = this.#told[epoch];
+    this.#passHeld(slot);
+    if (told === undefined || epoch <= this.#entered) return;
+    this.#held.set(slot.number, []);
+    told.entered.add(slot);
+    const { slots } = told;
+    if (told.entered.size < slots.length) return;
+    const since = this.#told.slice(this.#entered + 1, epoch + 1);
+    this.#entered = epoch;
+    this.#rankOf = new Map(slots.map(({ number }, rank) => [number, rank]));
+    const lost = since.flatMap((told) => told.lost);
+    const come = epoch === 0 ? [] : since.flatMap((told) => told.come);
+    const reason = changeReason(lost, [...new Set(come)]);
+    if (reason !== '') {
+      const change = { worldSize: slots.length, step, reason };
+      this.#options.onMessage({ kind: 'membership', ...change });
+      this.#members.onNotice(changeText(change));
+    }
+    for (const each of slots) this.#passHeld(each);
+  }
+
+  #lose(slot: MemberSlot, end: RankEnd): void {
+    this.#passHeld(slot);
+    const rank = this.#rankOf.get(slot.number);
+    if (rank !== undefined) this.#options.onMessage({ kind: 'exit', rank, code: end.exitCode });
+    const isMember = slot.phase === 'member';
+    if (end.exitCode === 0) {
+      slot.phase = 'finished';
+      this.#dismissNewcomers();
+      return;
+    }
+    slot.phase = 'gone';
+    if (end.terminated || this.#grace !== undefined) return;
+    const hasStepped = this.#slots.some((each) => each.hasStepped);
+    const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
+    if (occursAgain || (isMember && this.#bound !== undefined) || !this.#isEnough()) {
+      this.#fail(slot, end);
+      return;
+    }
+    this.#lost.push({ number: slot.number, end });
+    const isOver = this.#options.stop.aborted || this.#has('finished');
+    if (!isOver && this.#members.takeRestart()) slot.startAgain();
+    if (isMember || this.#told.length === 0) this.#form(isMember ? describeEnd(end) : undefined);
+  }
+
+  /** Whether enough ranks are left, of which one has the state of the training, if there is one. */
+  #isEnough(): boolean {
+    const left = this.#slots.filter(
+      ({ phase }) => phase !== 'gone' && (phase !== 'starting' || this.#told.length === 0),
+    );
+    if (left.length < this.#members.min) return false;
+    return this.#entered < 0 || left.some(({ hasEntered }) => hasEntered);
+  }
+
+  /**
+   * Makes the membership of all ranks that are there and tells it to them. `lost` says why a rank of the membership
+   * before is gone. The first membership waits for all ranks.
+   */
+  #form(lost: string | undefined): void {
+    if (this.#grace !== undefined || (this.#told.length === 0 && this.#has('starting'))) return;
+    const isOver = this.#has('finished');
+    const next = this.#slots.filter(
+      ({ phase }) => phase === 'member' || (phase === 'ready' && !isOver),
+    );
+    const come = next.filter(({ phase }) => phase === 'ready').map(({ number }) => number);
+    if (next.length === 0 || (come.length === 0 && lost === undefined)) return;
+    const epoch = this.#told.length;
+    this.#told.push({ slots: next, lost: this.#lost, come, entered: new Set() });
+    this.#lost = [];
+    const worldSize = next.length;
+    for (const [rank, slot] of next.entries()) {
+      slot.phase = 'member';
+      slot.order({ kind: 'membership', epoch, rank, worldSize, lost });
+    }
+  }
+
+  /** Ends ranks that would join others which have ended their training. */
+  #dismissNewcomers(): void {
+    // At the start, a rank may end while others still load the script.
+    if (this.#told.length < 2) return;
+    for (const slot of this.#slots) {
+      const isNew = slot.phase === 'member' && !slot.hasEntered;
+      if (slot.phase !== 'starting' && slot.phase !== 'ready' && !isNew) continue;
+      slot.phase = 'gone';
+      this.#ending.push(slot.terminate());
+    }
+  }
+
+  #fail(slot: MemberSlot, end: RankEnd): void {
+    this.#culprit = slot.number;
+    this.#options.onFailure?.(slot.number, end);
+    this.#release({ rank: slot.number, reason: describeEnd(end) });
+  }
+
+  /** Releases the ranks from their calls, and ends those that do not end by themselves. */
+  #release({ rank, reason }: LaunchEnd): void {
+    if (this.#grace !== undefined) return;
+    this.#orderAll({ kind: 'abort', rank, reason });
+    this.#grace = setTimeout(() => this.#force(), this.#options.graceMs ?? GRACE_MS);
+  }
+
+  #force(): void {
+    this.#ending.push(Promise.all(this.#slots.map((slot) => slot.terminate())));
+  }
+
+  #orderAll(order: LauncherOrder): void {
+    for (const slot of this.#slots) slot.order(order);
+  }
+
+  #has(phase: MemberSlot['phase']): boolean {
+    return this.#slots.some((slot) => slot.phase === phase);
+  }
+}

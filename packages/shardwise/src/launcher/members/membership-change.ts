@@ -1,0 +1,34 @@
+import { describeEnd } from '../failure.ts';
+import type { RankEnd } from '../ranks/rank-handle.ts';
+
+/** A rank that is gone, by the number that it was started with. */
+export interface LostRank {
+  readonly number: number;
+  readonly end: Pick<RankEnd, 'exitCode' | 'error' | 'fate' | 'terminated'>;
+}
+
+/** What the launcher says when other ranks go on. */
+export interface MembershipChange {
+  readonly worldSize: number;
+  /** The number of updates of the state that they go on with. */
+  readonly step: number;
+  readonly reason: string;
+}
+
+/** Says why other ranks go on: who is lost, and who has come. */
+export function changeReason(lost: readonly LostRank[], come: readonly number[]): string {
+  const gone = lost.map(({ number, end }) => `Rank ${number} was lost: ${describeEnd(end)}`);
+  const joined =
+    come.length === 0
+      ? []
+      : [
+          `${come.length === 1 ? 'Rank' : 'Ranks'} ${come.join(', ')} came in the place of lost ones`,
+        ];
+  return [...gone, ...joined].join('. ').replace(/\.$/, '');
+}
+
+/** Says in one line who goes on, and from where. */
+export function changeText({ worldSize, step, reason }: MembershipChange): string {
+  const ranks = worldSize === 1 ? '1 rank goes on' : `${worldSize} ranks go on`;
+  return `${reason}. ${ranks} after step ${step}.`;
+}

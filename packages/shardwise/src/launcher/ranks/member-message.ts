@@ -1,0 +1,34 @@
+import { z } from 'zod';
+
+/** What a rank that others can lose tells its launcher. */
+export type MemberMessage =
+  /** The rank waits for a membership. `survives`: whether it goes on if another rank is lost. */
+  | { readonly kind: 'ready'; readonly survives: boolean }
+  | EnteredMessage
+  /** The ranks cannot go on without each other, for this reason. */
+  | { readonly kind: 'bound'; readonly reason: string };
+
+/** The rank has joined the others. `step` is the number of updates of the state that they go on with. */
+export interface EnteredMessage {
+  readonly kind: 'entered';
+  readonly epoch: number;
+  readonly step: number;
+}
+
+const MAX_CHARACTERS = 4096;
+
+const memberMessage = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('ready'), survives: z.boolean() }),
+  z.object({
+    kind: z.literal('entered'),
+    epoch: z.int().nonnegative(),
+    step: z.int().nonnegative(),
+  }),
+  z.object({ kind: z.literal('bound'), reason: z.string().max(MAX_CHARACTERS) }),
+]);
+
+/** Parses a message. Returns undefined for anything that no rank of this version sends. */
+export function parseMemberMessage(value: unknown): MemberMessage | undefined {
+  const parsed = memberMessage.safeParse(value);
+  return parsed.success ? parsed.data : undefined;
+}

@@ -1,0 +1,153 @@
+import {
+  checkOptions,
+  ConfigError,
+  currentSession,
+  Module,
+  option,
+  type OptionRules,
+  type ProcessGroup,
+} from '@shardwise/core/extend';
+import { allGatherObject } from '@shardwise/collectives';
+import { z } from 'zod';
+import { loadCheckpoint } from '../../checkpoint/load/load-checkpoint.ts';
+import { requireStatefuls } from '../../checkpoint/format/check-arguments.ts';
+import { checkStep } from '../../checkpoint/save/checkpoint-contents.ts';
+import type { RankContext } from '../rank-context.ts';
+import { requireEqualStates } from './agree-on-state.ts';
+import {
+  type CommittedState,
+  commitState,
+  type HeldState,
+  loadTraining,
+  type Training,
+  unpackState,
+} from './committed-state.ts';
+import { MembershipChange } from './member-link.ts';
+
+export type { Training } from './committed-state.ts';
+
+/** A rank of a run whose ranks go on if one is lost, as `survive` gives it to its body. */
+export interface SurvivorContext extends RankContext {
+  /**
+   * Gives the training the state that the ranks go on with: that of the last commit, otherwise that of the checkpoint
+   * that the run continues from. Otherwise the training stays as it is. Returns the number of updates that the state
+   * has. Call it once, on all ranks, before the first update. Throws CheckpointError if the state is of another training.
+   */
+  resume(training: Training): Promise<number>;
+  /**
+   * Notes that update `step` is done: what `resume` was given is copied to host memory, and a rank that is lost later
+   * costs nothing of it. Call it on all ranks after the update, and after whatever else changes the states. A rank that
+   * comes joins here. It is a collective of a small all-reduce.
+   */
+  commit(step: number): Promise<void>;
+}
+
+const trainingRules: OptionRules<Training> = {
+  model: option.required({
+    fits: (value): value is Module => value instanceof Module,
+    expected: 'a module, which parallelize() was given',
+  }),
+  optimizer: option.object('an optimizer'),
+  states: option.object('states by name'),
+};
+
+/** What a survivor needs of its surroundings. */
+export interface SurvivorParts {
+  readonly context: RankContext;
+  /** The state that the ranks go on with, if a commit has made one. */
+  readonly taken: HeldState | undefined;
+  /** Whether other ranks are to go on from here. Undefined if the ranks stay the same until all of them end. */
+  readonly hasChanged: (() => boolean) | undefined;
+  /** Called once if the ranks cannot go on without each other. */
+  readonly onBound: (reason: string) => void;
+}
+
+/** What a rank of one membership has committed. */
+export class Survivor {
+  readonly context: SurvivorContext;
+  readonly #parts: SurvivorParts;
+  #training: Training | undefined;
+  #committed: HeldState | undefined;
+  #step = -1;
+  #isChecked = false;
+  #isBound = false;
+
+  constructor(parts: SurvivorParts) {
+    this.#parts = parts;
+    this.#committed = parts.taken;
+    const own = {
+      resume: (training: Training) => this.#resume(training),
+      commit: (step: number) => this.#commit(step),
+    };
+    // The context has getters, which a copy would read once.
+    this.context = Object.assign(Object.create(parts.context), own);
+  }
+
+  /** The last state that is whole on this rank. */
+  get committed(): HeldState | undefined {
+    return this.#committed;
+  }
+
+  async #resume(training: Training): Promise<number> {
+    checkOptions('resume', training, trainingRules);
+    requireStatefuls('resume', training.states ?? {});
+    if (this.#training !== undefined) throw orderError('resume() a second time', 'Call it once');
+    this.#training = training;
+    const { taken, context } = this.#parts;
+    if (taken !== undefined) this.#step = await unpackState(await taken.pack(), training);
+    else if (context.resumeDirectory !== undefined) {
+      const checkpoint = await loadCheckpoint(context.resumeDirectory);
+      await loadTraining(checkpoint, training);
+      this.#step = checkpoint.step;
+    } else this.#step = 0;
+    return this.#step;
+  }
+
+  async #commit(step: number): Promise<void> {
+    const training = this.#training;
+    if (training === undefined) {
+      throw orderError('commit() before resume()', 'Call resume({ model, optimizer }) first');
+    }
+    const { context, hasChanged } = this.#parts;
+    checkStep(step, 'the memory of the ranks');
+    if (step <= this.#step) {
+      throw orderError(`commit(${step}) after ${this.#step}`, 'Count updates upwards');
+    }
+    this.#step = step;
+    if (hasChanged === undefined || this.#isBound) return;
+    await currentSession().realize([]);
+    const committed = await commitState(training, step);
+    if (!this.#isChecked) await this.#check(committed);
+    if (this.#isBound) return;
+    this.#committed = committed;
+    if (await isSaidByAny(context.group, hasChanged())) throw new MembershipChange();
+  }
+
+  /** Looks once whether each rank has the whole state, and the same one. It is a collective. */
+  async #check(committed: CommittedState): Promise<void> {
+    this.#isChecked = true;
+    const { group } = this.#parts.context;
+    const missing = await allGatherObject(group, committed.missing ?? null);
+    const said = z.array(z.string().nullable()).parse(missing);
+    const reason = said.find((each) => each !== null);
+    if (reason === undefined || reason === null) return requireEqualStates(group, committed);
+    this.#isBound = true;
+    this.#parts.onBound(reason);
+  }
+}
+
+/** Whether any rank says yes. It is a collective, so that all ranks go over after the same commit. */
+async function isSaidByAny(group: ProcessGroup, said: boolean): Promise<boolean> {
+  const bytes = Uint8Array.of(said ? 1 : 0);
+  await group.allReduce({ bytes, dtype: 'u8' }, 'max');
+  return bytes[0] === 1;
+}
+
+function orderError(asked: string, todo: string): ConfigError {
+  return new ConfigError({
+    asked,
+    found:
+      'survive() gives a body one training, which it resumes once and commits after each update',
+    todo,
+  });
+}

@@ -1,0 +1,177 @@
+import { manualSeed, nn, optim, randomState, setRandomState } from '@shardwise/core';
+import { ConfigError, TensorStateError } from '@shardwise/core/spec';
+import { ddp, fsdp, parallelize } from '@shardwise/strategies';
+import type { Strategy } from '@shardwise/core/extend';
+import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import type { RankContext } from '../src/rank/rank-context.ts';
+import { agreeOnState } from '../src/rank/members/agree-on-state.ts';
+import { commitState, unpackState, type Training } from '../src/rank/members/committed-state.ts';
+import { MembershipChange } from '../src/rank/members/member-link.ts';
+import { Survivor } from '../src/rank/members/survivor.ts';
+import { lossOf, makeTraining, samplesOf } from './fixtures/survive-training.ts';
+
+async function trained(steps: number, { rank, size }: RankInThread): Promise<Training> {
+  const training = await makeTraining();
+  for (let step = 1; step <= steps; step += 1) {
+    lossOf(training, samplesOf(step, rank, size)).backward();
+    await training.optimizer.step();
+    training.optimizer.zeroGrad();
+    training.states.schedule.step();
+  }
+  const { model, optimizer, states } = training;
+  return { model, optimizer, states };
+}
+
+const valuesOf = async ({ model }: Training): Promise<readonly number[]> => {
+  const data = await Promise.all(model.parameters().map((each) => each.data()));
+  return data.flatMap((each) => [...each].map(Number));
+};
+
+/** Returns what a survivor needs, apart from the context, whose group and checkpoint are all that it uses. */
+function survivorOf(
+  { group }: RankInThread,
+  more: { readonly hasChanged?: () => boolean; readonly onBound?: (reason: string) => void } = {},
+): Survivor {
+  const context: Partial<RankContext> = { group, resumeDirectory: undefined };
+  return new Survivor({
+    context: context as RankContext,
+    taken: undefined,
+    hasChanged: more.hasChanged ?? (() => false),
+    onBound: more.onBound ?? (() => undefined),
+  });
+}
+
+describe('ranks that agree on a state', () => {
+  it('all take the one with the most updates, with its random numbers', async () => {
+    const results = await onRanks(3, async (rank) => {
+      const training = await trained(4, rank);
+      const newest = await commitState(training, 4);
+      const expected = { values: await valuesOf(training), random: randomState() };
+      // Rank 0 has just come, and rank 1 lacks an update.
+      const older = await commitState(await trained(3, rank), 3);
+      const own = [undefined, older, newest][rank.rank];
+      const taken = await agreeOnState(rank.group, own);
+      manualSeed(1);
+      const fresh = await makeTraining();
+      const step = taken && (await unpackState(await taken.pack(), fresh));
+      return { step, expected, found: { values: await valuesOf(fresh), random: randomState() } };
+    });
+    for (const { step, expected, found } of results) {
+      expect(step).toBe(4);
+      expect(found).toEqual(expected);
+    }
+  });
+
+  it('have none if no rank has one', async () => {
+    const found = await onRanks(2, ({ group }) => agreeOnState(group, undefined));
+    expect(found).toEqual([undefined, undefined]);
+  });
+
+  it('throw on all ranks if those of one update differ, and say in what', async () => {
+    const errors = await onRanks(3, async (rank) => {
+      const training = await trained(2, rank);
+      if (rank.rank === 2) manualSeed(3);
+      const own = rank.rank === 0 ? undefined : await commitState(training, 2);
+      return agreeOnState(rank.group, own).catch((error: unknown) => error);
+    });
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(TensorStateError);
+      expect(error).toMatchObject({ fields: { ranks: [1, 2], what: 'random numbers' } });
+    }
+  });
+
+  it('do not wait for one that is lost while it sends', async () => {
+    const [, found] = await onRanks(2, async (rank) => {
+      const committed = await commitState(await trained(1, rank), 1);
+      const lost = {
+        ...committed,
+        pack: () => Promise.reject(new RangeError('lost while it sends')),
+      };
+      return agreeOnState(rank.group, rank.rank === 0 ? lost : undefined).catch(
+        (error: unknown) => {
+          rank.group.close(error instanceof Error ? error : undefined);
+          return error;
+        },
+      );
+    });
+    expect(String(found)).toContain('lost while it sends');
+  });
+});
+
+describe('a commit', () => {
+  it('is a copy that later updates do not change', async () => {
+    await onRanks(1, async (rank) => {
+      const training = await trained(1, rank);
+      const before = await valuesOf(training);
+      const random = randomState();
+      const committed = await commitState(training, 1);
+      manualSeed(5);
+      for (const parameter of training.model.parameters()) parameter.assign(parameter.mul(2));
+      await valuesOf(training);
+      await unpackState(await committed.pack(), training);
+      expect(await valuesOf(training)).toEqual(before);
+      expect(randomState()).toEqual(random);
+      setRandomState(random);
+    });
+  });
+
+  it('has all ranks go over where one has heard of others', async () => {
+    const errors = await onRanks(2, async (rank) => {
+      const survivor = survivorOf(rank, { hasChanged: () => rank.rank === 1 });
+      const { context } = survivor;
+      expect(await context.resume(await trained(0, rank))).toBe(0);
+      const error = await context.commit(1).catch((thrown: unknown) => thrown);
+      expect(survivor.committed?.step).toBe(1);
+      return error;
+    });
+    for (const error of errors) expect(error).toBeInstanceOf(MembershipChange);
+  });
+
+  it.each([
+    ['FSDP', fsdp(), /the ranks have parts of /],
+    ['DDP', ddp(), undefined],
+  ] satisfies readonly (readonly [string, Strategy, RegExp | undefined])[])(
+    'says whether ranks need each other: %s',
+    async (_, strategy, reason) => {
+      const reasons = await onRanks(2, async (rank) => {
+        manualSeed(1);
+        const model = new nn.Sequential(new nn.Linear(4, 4), new nn.Linear(4, 4));
+        await parallelize(model, strategy);
+        const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+        const said: string[] = [];
+        const { context } = survivorOf(rank, { onBound: (text) => said.push(text) });
+        await context.resume({ model, optimizer });
+        await context.commit(1);
+        await context.commit(2);
+        return said;
+      });
+      for (const said of reasons) {
+        expect(said).toEqual(reason === undefined ? [] : [expect.stringMatching(reason)]);
+      }
+    },
+  );
+
+  it('is refused before resume, and for a step that is not the next one', async () => {
+    await onRanks(1, async (rank) => {
+      const { context } = survivorOf(rank);
+      await expect(context.commit(1)).rejects.toThrow(ConfigError);
+      const training = await trained(0, rank);
+      await context.resume(training);
+      await expect(context.resume(training)).rejects.toThrow('resume() a second time');
+      await context.commit(2);
+      await expect(context.commit(2)).rejects.toThrow('commit(2) after 2');
+    });
+  });
+
+  it('reports at once ranks that were seeded differently', async () => {
+    const errors = await onRanks(2, async (rank) => {
+      const { context } = survivorOf(rank);
+      await context.resume(await trained(0, rank));
+      manualSeed(rank.rank);
+      return context.commit(1).catch((error: unknown) => error);
+    });
+    for (const error of errors)
+      expect(String(error)).toContain('different states there: random numbers');
+  });
+});
