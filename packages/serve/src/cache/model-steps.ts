@@ -66,7 +66,7 @@ export class ModelSteps {
     layout,
     withLogProbabilities,
   }: StepOrder): Promise<readonly StepScores[]> {
-    this.#cache.copyBlocks(copies);
+    await this.#cache.copyBlocks(copies);
     const form = [layout.groups.map(({ queries }) => queries > 1), withLogProbabilities].join();
     if (!this.#known.has(form)) {
       // A plan for all sizes is made where sizes are seen to vary. Those of these steps are equal to each other, and to
