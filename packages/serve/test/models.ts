@@ -86,6 +86,17 @@ export function randomModel(family: 'gpt2' | 'llama' | 'wide', seed = 1): Pretra
       );
 }
 
+/** A model with an even number of heads, which two ranks can share out. */
+export function dividableModel(family: 'llama' | 'gpt2'): PretrainedModel {
+  if (family === 'llama') return randomModel('llama');
+  const sizes = { vocabSize: 211, nPositions: 512, nEmbd: 48, nLayer: 2, nHead: 4 };
+  const dropout = { residPdrop: 0, embdPdrop: 0, attnPdrop: 0 };
+  return new GPT2LMHeadModel(
+    { ...sizes, ...dropout, initializerRange: 0.2 },
+    { generator: new Generator(1) },
+  );
+}
+
 /** A model whose weights are a little larger than those of `randomModel`, which is right of it now and then. */
 export async function changedModel(family: 'gpt2' | 'llama' | 'wide'): Promise<PretrainedModel> {
   const model = randomModel(family);
