@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { cpu } from '@shardwise/backend-cpu';
 import { manualSeed, noGrad, setRank } from '@shardwise/core';
-import { fromData, Generator, type Tensor } from '@shardwise/core/extend';
+import { fromData, Generator, type Tensor, withoutValues } from '@shardwise/core/extend';
 import {
   architectures,
   GPT2LMHeadModel,
@@ -116,12 +116,15 @@ export async function trainingLogProbabilities(
   tokens: readonly number[],
 ): Promise<readonly number[]> {
   const ids = fromData(Int32Array.from(tokens), [1, tokens.length], 'i32');
-  const logits: Tensor = model.forward(ids, {}).to('f32');
   const next = fromData(Int32Array.from(tokens.slice(1)), [1, tokens.length - 1, 1], 'i32');
-  const own = logits
-    .slice(1, 0, tokens.length - 1)
-    .logSoftmax()
-    .gather(2, next);
+  // Nothing between is read, so that short texts have the programs of long ones.
+  const own = withoutValues(() => {
+    const logits: Tensor = model.forward(ids, {}).to('f32');
+    return logits
+      .slice(1, 0, tokens.length - 1)
+      .logSoftmax()
+      .gather(2, next);
+  });
   return Array.from(await own.data(), Number);
 }
 
