@@ -86,6 +86,24 @@ export function randomModel(family: 'gpt2' | 'llama' | 'wide', seed = 1): Pretra
       );
 }
 
+/** A small model with 64 positions. With few tokens, texts repeat themselves. */
+export function smallModel(vocabSize: number, seed: number): GPT2LMHeadModel {
+  return new GPT2LMHeadModel(
+    {
+      vocabSize,
+      nPositions: 64,
+      nEmbd: 16,
+      nLayer: 1,
+      nHead: 2,
+      initializerRange: 0.5,
+      residPdrop: 0,
+      embdPdrop: 0,
+      attnPdrop: 0,
+    },
+    { generator: new Generator(seed) },
+  );
+}
+
 /** A model with an even number of heads, which two ranks can share out. */
 export function dividableModel(family: 'llama' | 'gpt2'): PretrainedModel {
   if (family === 'llama') return randomModel('llama');

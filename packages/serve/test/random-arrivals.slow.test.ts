@@ -12,12 +12,14 @@ describe.each(['gpt2', 'llama'] as const)(
     beforeAll(async () => {
       // A rank that has compiled nothing yet.
       await useCpu();
-      arrivals = new RandomArrivals(family, {
-        cacheTokens: 1024,
+      const options = {
+        maxChunkTokens: 48,
+        cacheTokens: 1280,
         preemption: 'swap',
         // Room for some blocks of 8 tokens, whose keys and values are those of two layers. Others are computed again.
-        swapSpace: 20 * 8 * 2 * 2 * 4 * (family === 'gpt2' ? 48 : 32),
-      });
+        swapSpace: 30 * 8 * 2 * 2 * 4 * (family === 'gpt2' ? 48 : 32),
+      } as const;
+      arrivals = new RandomArrivals(family, options, { prompt: 40, generated: 120 });
     });
     afterAll(() => arrivals.dispose());
 

@@ -10,16 +10,25 @@ import { randomModel, randomTokens, trainingLogProbabilities } from './models.ts
 
 type TokensRequest = Omit<GenerationRequest, 'prompt'> & { readonly prompt: readonly number[] };
 
+/** The most tokens of a prompt behind its prefix, and the most that are generated. */
+interface Lengths {
+  readonly prompt: number;
+  readonly generated: number;
+}
+
 /** Requests that begin with some common prefixes. */
-function* arrivingRequests(vocabulary: number): IterableIterator<TokensRequest, never> {
+function* arrivingRequests(
+  vocabulary: number,
+  lengths: Lengths,
+): IterableIterator<TokensRequest, never> {
   const generator = new Generator(9);
   const below = (most: number): number => Math.floor((generator.uniform(1, 0, 1)[0] ?? 0) * most);
   const prefixes = [0, 19, 40].map((length, index) => randomTokens(index + 1, length, vocabulary));
   for (let seed = 0; ; seed++) {
-    const own = randomTokens(seed + 100, 1 + below(60), vocabulary);
+    const own = randomTokens(seed + 100, 1 + below(lengths.prompt), vocabulary);
     yield {
       prompt: [...(prefixes[below(3)] ?? []), ...own],
-      maxNewTokens: 1 + below(40),
+      maxNewTokens: 1 + below(lengths.generated),
       seed,
       temperature: below(4) === 0 ? 0 : 1,
       logProbabilities: 0,
@@ -41,7 +50,11 @@ export class RandomArrivals {
   #sent = 0;
   #mostRunning = 0;
 
-  constructor(family: 'gpt2' | 'llama' | 'wide', options: EngineOptions = {}) {
+  constructor(
+    family: 'gpt2' | 'llama' | 'wide',
+    options: EngineOptions = {},
+    lengths: Lengths = { prompt: 60, generated: 40 },
+  ) {
     this.#model = randomModel(family);
     this.engine = new Engine(this.#model, null, {
       maxSequences: 32,
@@ -54,7 +67,7 @@ export class RandomArrivals {
       ...options,
     });
     this.#alone = options.speculation === undefined ? this.engine : new Engine(this.#model);
-    this.#requests = arrivingRequests(family === 'wide' ? 2048 : 211);
+    this.#requests = arrivingRequests(family === 'wide' ? 2048 : 211, lengths);
   }
 
   /** The most sequences that a step had. */

@@ -19,10 +19,9 @@ afterEach(() => {
 });
 
 const blockSize = 8;
-const blockCount = 512;
 
 /** Runs steps of a small model on tokens of sequences that nobody else has. */
-function smallSteps(maxSequences: number, maxChunkTokens: number) {
+function smallSteps(maxSequences: number, maxChunkTokens: number, blockCount = 512) {
   const model = new GPT2LMHeadModel(
     { vocabSize: 61, nPositions: 96, nEmbd: 12, nLayer: 1, nHead: 3 },
     { generator: new Generator(1) },
@@ -72,7 +71,7 @@ test.each([
     const between = (least: number, most: number): number =>
       least + Math.floor((generator.uniform(1, 0, 1)[0] ?? 0) * (most - least + 1));
     const counts: number[] = [];
-    for (let step = 0; step < 60; step++) {
+    for (let step = 0; step < 40; step++) {
       const chunk = step % 3 === 1 ? 0 : between(2, maxChunkTokens);
       const others = step % 3 === 0 ? 0 : between(1, maxSequences);
       const all = Array.from({ length: others + Number(chunk > 0) }, () => between(24, 96));
@@ -91,4 +90,25 @@ test('A step that begins with copies of blocks has the program of one without th
   expect(await run(0, [30, 40], copies.slice(0, 1))).toBe(1);
   expect(await run(0, [30, 40], copies.slice(0, 3))).toBe(0);
   expect(await run(0, [50, 31, 33], copies)).toBe(0);
+});
+
+test('A cache with another number of blocks has one program more for each form, and none later.', async () => {
+  const run = async (blockCount: number): Promise<readonly number[]> => {
+    const small = smallSteps(8, 24, blockCount);
+    const counts: number[] = [];
+    for (const [chunk, ...lengths] of [
+      [9, 30],
+      [0, 40, 50, 60],
+      [7, 24, 31, 48],
+      [11, 70],
+      [0, 29, 90, 37, 52],
+      [24, 96, 25],
+    ]) {
+      counts.push(await small.run(chunk ?? 0, lengths));
+    }
+    return counts;
+  };
+  expect(await run(512)).toEqual([2, 2, 2, 0, 0, 0]);
+  expect(await run(400)).toEqual([1, 1, 1, 0, 0, 0]);
+  expect(await run(512)).toEqual([0, 0, 0, 0, 0, 0]);
 });
