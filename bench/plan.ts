@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import {
   fromData,
   LineMesh,
@@ -16,6 +14,7 @@ import { ddp, fsdp, gptTensorParallel, parallelize, tensorParallel } from '@shar
 import { interpreter } from '@shardwise/testing';
 import { GPT } from '../examples/gpt/model.ts';
 import type { Bench } from './bench.ts';
+import { collectGarbage } from './collect-garbage.ts';
 import { DryGroup } from './dry-group.ts';
 import { median, round } from './summary.ts';
 
@@ -144,12 +143,6 @@ class PlanningClock {
     this.#unsubscribe();
     return { nodes: this.#nodes, microseconds: this.#microseconds };
   }
-}
-
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  const collect: unknown = runInNewContext('gc');
-  if (typeof collect === 'function') collect();
 }
 
 function onCore(): number {

@@ -20,7 +20,9 @@ import { page } from './page.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
 import { profilerCost } from './profiler.ts';
+import { servePeers } from './serve/peers.ts';
 import { serve } from './serve/serve.ts';
+import { serveSoak } from './serve/soak.ts';
 import { strategies } from './strategies.ts';
 import { shares } from './shares.ts';
 import { round } from './summary.ts';
@@ -58,6 +60,8 @@ const benches: Readonly<Record<string, Bench>> = {
   plan,
   profiler: profilerCost,
   serve,
+  'serve-peers': servePeers,
+  'serve-soak': serveSoak,
 };
 
 const [name = '', ...args] = process.argv.slice(2);

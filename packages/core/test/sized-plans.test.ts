@@ -130,6 +130,35 @@ describe('a program whose lengths differ from run to run', () => {
     }
   });
 
+  it('makes one plan where the sum of two sizes is more frequent than these', async () => {
+    setRank({ device: await cpu() });
+    const { all } = await plansOf(async () => {
+      for (const [a, b] of [
+        [26, 22],
+        [18, 13],
+        [26, 29],
+        [11, 40],
+        [60, 7],
+        [9, 64],
+      ] as const) {
+        const x = concat([ones([a, 3]), ones([b, 3])], 0);
+        const y = x
+          .reshape([a + b, 3, 1])
+          .exp()
+          .reshape([3, a + b])
+          .reshape([a + b, 3]);
+        expect(
+          await y
+            .slice(0, a, a + b)
+            .sum()
+            .item(),
+        ).toBeCloseTo(3 * b * Math.E, 2);
+      }
+    });
+    // For the first run, for two that are related by chance, and for all.
+    expect(all).toBeLessThanOrEqual(3);
+  });
+
   it('computes what lies between two sizes that vary apart, also where it is one row or none', async () => {
     setRank({ device: await cpu() });
     const table = tensor(Array.from({ length: 40 }, (_, i) => [i, -i]));

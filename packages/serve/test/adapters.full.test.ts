@@ -1,3 +1,4 @@
+import { cpu } from '@shardwise/backend-cpu';
 import { noGrad, statistics } from '@shardwise/core';
 import { elementCount, fromData, Generator } from '@shardwise/core/extend';
 import {
@@ -9,11 +10,19 @@ import {
   type PretrainedModel,
   stackAdapters,
 } from '@shardwise/models';
+import { parallelize, tensorParallel } from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { complete, type Completion } from '../src/engine/complete.ts';
 import { Engine } from '../src/engine/engine.ts';
 import type { GenerationRequest } from '../src/engine/generation-request.ts';
-import { randomModel, randomTokens, trainingLogProbabilities, useCpu } from './models.ts';
+import {
+  dividableModel,
+  randomModel,
+  randomTokens,
+  trainingLogProbabilities,
+  useCpu,
+} from './models.ts';
 
 beforeAll(useCpu);
 
@@ -25,9 +34,14 @@ const targets = {
 } as const;
 
 /** An adapter of a random model that changes its texts. */
-async function adapter(family: Family, seed: number, options: LoraOptions): Promise<AdapterFiles> {
+async function adapter(
+  family: Family,
+  seed: number,
+  options: LoraOptions,
+  modelOf: (family: Family) => PretrainedModel = randomModel,
+): Promise<AdapterFiles> {
   const generator = new Generator(seed);
-  const model = addLora(randomModel(family), { ...options, generator });
+  const model = addLora(modelOf(family), { ...options, generator });
   for (const [name, parameter] of model.namedParameters()) {
     if (!name.includes('lora_B')) continue;
     const { shape } = parameter;
@@ -37,12 +51,16 @@ async function adapter(family: Family, seed: number, options: LoraOptions): Prom
   return adapterFiles(model);
 }
 
-async function adaptersOf(family: Family): Promise<Readonly<Record<string, AdapterFiles>>> {
+async function adaptersOf(
+  family: Family,
+  modelOf?: (family: Family) => PretrainedModel,
+): Promise<Readonly<Record<string, AdapterFiles>>> {
   const { one, two, three } = targets[family];
+  const own = { rank: 1, alpha: 1, useRslora: true, targetModules: three };
   return {
-    one: await adapter(family, 11, { rank: 3, alpha: 5, targetModules: one }),
-    two: await adapter(family, 12, { rank: 8, alpha: 16, targetModules: two }),
-    three: await adapter(family, 13, { rank: 1, alpha: 1, useRslora: true, targetModules: three }),
+    one: await adapter(family, 11, { rank: 3, alpha: 5, targetModules: one }, modelOf),
+    two: await adapter(family, 12, { rank: 8, alpha: 16, targetModules: two }, modelOf),
+    three: await adapter(family, 13, own, modelOf),
   };
 }
 
@@ -115,6 +133,71 @@ describe.each(['gpt2', 'llama'] as const)('Requests with adapters of %s', (famil
       expect(text.logProbabilities).toEqual(all.slice(request.prompt.length - 1));
     }
     expect(new Set(texts.slice(0, 4).map(({ tokens }) => tokens.join())).size).toBe(4);
+  });
+});
+
+describe.each(['gpt2', 'llama'] as const)('With parts of %s on two ranks,', (family) => {
+  const createDevice = () => cpu({ batchInvariant: true });
+  const onTwo = { createDevice, axes: [{ name: 'tp', size: 2 }] };
+  const names = [undefined, 'one', 'two', 'three'];
+  const answers = (engine: Engine): Promise<readonly Completion[]> =>
+    Promise.all(
+      names.map((name, seed) =>
+        answer(engine, {
+          prompt: randomTokens(seed % 2, 30),
+          maxNewTokens: 12,
+          temperature: 0,
+          logProbabilities: 0,
+          ignoreEos: true,
+          ...(name === undefined ? {} : { adapter: name }),
+        }),
+      ),
+    );
+  const engineOf = async (files: Readonly<Record<string, AdapterFiles>>, ranks: number) => {
+    const model = dividableModel(family);
+    const adapters = await stackAdapters(model, files);
+    const own = ranks > 1 ? await parallelize(model, tensorParallel()) : model;
+    return new Engine(own, null, { adapters });
+  };
+
+  test('requests with adapters get the tokens of one rank, and its scores to rounding.', async () => {
+    const files = await adaptersOf(family, dividableModel);
+    const alone = await engineOf(files, 1);
+    const expected = await answers(alone);
+    await alone.dispose();
+    const [texts = []] = await onRanks(
+      2,
+      async ({ rank }) => {
+        const engine = await engineOf(files, 2);
+        const own = rank === 0 ? await answers(engine) : await engine.follow().then(() => []);
+        await engine.dispose();
+        return own;
+      },
+      onTwo,
+    );
+    expect(texts.map(({ tokens }) => tokens)).toEqual(expected.map(({ tokens }) => tokens));
+    for (const [index, { logProbabilities }] of texts.entries()) {
+      for (const [at, value] of logProbabilities.entries()) {
+        expect(value).toBeCloseTo(expected[index]?.logProbabilities[at] ?? Number.NaN, 4);
+      }
+    }
+    expect(new Set(texts.map(({ tokens }) => tokens.join())).size).toBe(4);
+  });
+
+  test('a rank with other adapters is an error.', async () => {
+    const { one, two } = await adaptersOf(family, dividableModel);
+    if (one === undefined || two === undefined) expect.fail();
+    await expect(
+      onRanks(
+        2,
+        async ({ rank }) => {
+          const engine = await engineOf(rank === 0 ? { one, two } : { two: one, one: two }, 2);
+          if (rank > 0) await engine.follow();
+          else await answer(engine, { prompt: [1], adapter: 'one' });
+        },
+        onTwo,
+      ),
+    ).rejects.toThrow('other adapters');
   });
 });
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { cpu } from '@shardwise/backend-cpu';
 import { manualSeed, noGrad, setRank } from '@shardwise/core';
-import { fromData, Generator, type Tensor } from '@shardwise/core/extend';
+import { fromData, Generator, type Tensor, withoutValues } from '@shardwise/core/extend';
 import {
   architectures,
   GPT2LMHeadModel,
@@ -86,6 +86,35 @@ export function randomModel(family: 'gpt2' | 'llama' | 'wide', seed = 1): Pretra
       );
 }
 
+/** A small model with 64 positions. With few tokens, texts repeat themselves. */
+export function smallModel(vocabSize: number, seed: number): GPT2LMHeadModel {
+  return new GPT2LMHeadModel(
+    {
+      vocabSize,
+      nPositions: 64,
+      nEmbd: 16,
+      nLayer: 1,
+      nHead: 2,
+      initializerRange: 0.5,
+      residPdrop: 0,
+      embdPdrop: 0,
+      attnPdrop: 0,
+    },
+    { generator: new Generator(seed) },
+  );
+}
+
+/** A model with an even number of heads, which two ranks can share out. */
+export function dividableModel(family: 'llama' | 'gpt2'): PretrainedModel {
+  if (family === 'llama') return randomModel('llama');
+  const sizes = { vocabSize: 211, nPositions: 512, nEmbd: 48, nLayer: 2, nHead: 4 };
+  const dropout = { residPdrop: 0, embdPdrop: 0, attnPdrop: 0 };
+  return new GPT2LMHeadModel(
+    { ...sizes, ...dropout, initializerRange: 0.2 },
+    { generator: new Generator(1) },
+  );
+}
+
 /** A model whose weights are a little larger than those of `randomModel`, which is right of it now and then. */
 export async function changedModel(family: 'gpt2' | 'llama' | 'wide'): Promise<PretrainedModel> {
   const model = randomModel(family);
@@ -105,12 +134,15 @@ export async function trainingLogProbabilities(
   tokens: readonly number[],
 ): Promise<readonly number[]> {
   const ids = fromData(Int32Array.from(tokens), [1, tokens.length], 'i32');
-  const logits: Tensor = model.forward(ids, {}).to('f32');
   const next = fromData(Int32Array.from(tokens.slice(1)), [1, tokens.length - 1, 1], 'i32');
-  const own = logits
-    .slice(1, 0, tokens.length - 1)
-    .logSoftmax()
-    .gather(2, next);
+  // Nothing between is read, so that short texts have the programs of long ones.
+  const own = withoutValues(() => {
+    const logits: Tensor = model.forward(ids, {}).to('f32');
+    return logits
+      .slice(1, 0, tokens.length - 1)
+      .logSoftmax()
+      .gather(2, next);
+  });
   return Array.from(await own.data(), Number);
 }
 

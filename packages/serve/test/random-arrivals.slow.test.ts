@@ -1,25 +1,64 @@
-import { beforeAll, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Speculation } from '../src/index.ts';
 import { changedModel, useCpu } from './models.ts';
-import { expectAgreement } from './random-arrivals.ts';
+import { RandomArrivals } from './random-arrivals.ts';
 
+const hundreds = Array.from({ length: 10 }, (_, index) => index);
 beforeAll(useCpu);
 
-test.each(['gpt2', 'llama', 'wide'] as const)(
-  '1,000 random arrivals at %s get the log-probabilities of training, bit for bit',
-  (family) => expectAgreement(family, 1000),
+describe.each(['gpt2', 'llama'] as const)(
+  'Of 1,000 random arrivals at %s, of which up to 32 are in a step and some are swapped,',
+  (family) => {
+    let arrivals: RandomArrivals;
+    beforeAll(async () => {
+      // A rank that has compiled nothing yet.
+      await useCpu();
+      const options = {
+        maxChunkTokens: 48,
+        cacheTokens: 1280,
+        preemption: 'swap',
+        // Room for some blocks of 8 tokens, whose keys and values are those of two layers. Others are computed again.
+        swapSpace: 30 * 8 * 2 * 2 * 4 * (family === 'gpt2' ? 48 : 32),
+      } as const;
+      arrivals = new RandomArrivals(family, options, { prompt: 40, generated: 120 });
+    });
+    afterAll(() => arrivals.dispose());
+
+    test.each(hundreds)(
+      'hundred %i gets the log-probabilities of training, bit for bit.',
+      async (hundred) => {
+        const programs = await arrivals.expectAgreement(100);
+        // Two for each form of a step, and those that copy blocks out and back.
+        expect(programs).toBeLessThanOrEqual(hundred === 0 ? 8 : 0);
+        expect(arrivals.engine.statistics.preemptions).toBeGreaterThan(0);
+        expect(arrivals.engine.statistics.prefixTokens).toBeGreaterThan(0);
+      },
+    );
+
+    test('as many are in a step as may.', () => {
+      expect(arrivals.mostRunning).toBe(32);
+    });
+  },
 );
 
-test.each(['gpt2', 'llama', 'wide'] as const)(
-  '120 do so at %s with tokens that n-grams propose, and get the texts that there are without these',
-  (family) => expectAgreement(family, 120, { method: 'ngram', tokens: 3, promptLookupMin: 1 }),
-);
+const draft = async (family: 'gpt2' | 'llama' | 'wide'): Promise<Speculation> => {
+  return { method: 'draft', model: await changedModel(family), tokens: 3 };
+};
+const ngram = async (): Promise<Speculation> => {
+  return { method: 'ngram', tokens: 3, promptLookupMin: 1 };
+};
 
-test.each(['gpt2', 'llama', 'wide'] as const)(
-  '120 do so at %s with tokens that a draft model proposes, and get the texts that there are without these',
-  async (family) =>
-    expectAgreement(family, 120, {
-      method: 'draft',
-      model: await changedModel(family),
-      tokens: 3,
-    }),
-);
+describe.each([
+  ['a draft model proposes', draft],
+  ['n-grams propose', ngram],
+] as const)('With tokens that %s,', (_, speculationOf) => {
+  test.each(['gpt2', 'llama', 'wide'] as const)(
+    '200 random arrivals at %s get them, too.',
+    async (family) => {
+      const arrivals = new RandomArrivals(family, { speculation: await speculationOf(family) });
+      await arrivals.expectAgreement(100);
+      expect(await arrivals.expectAgreement(100)).toBe(0);
+      await arrivals.dispose();
+    },
+  );
+});

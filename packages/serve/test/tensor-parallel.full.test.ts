@@ -1,6 +1,4 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { Generator } from '@shardwise/core/extend';
-import { GPT2LMHeadModel, type PretrainedModel } from '@shardwise/models';
 import { fsdp, parallelize, tensorParallel } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, test } from 'vitest';
@@ -8,7 +6,7 @@ import { complete, type Completion } from '../src/engine/complete.ts';
 import { Engine } from '../src/engine/engine.ts';
 import type { EngineOptions } from '../src/engine/engine-options.ts';
 import type { GenerationRequest } from '../src/engine/generation-request.ts';
-import { randomModel, randomTokens } from './models.ts';
+import { dividableModel, randomModel, randomTokens } from './models.ts';
 
 const onTwo = {
   createDevice: () => cpu({ batchInvariant: true }),
@@ -24,17 +22,6 @@ const requests = [3, 40, 17, 64, 9, 33].map((length, index): GenerationRequest =
   ignoreEos: true,
 }));
 const options: EngineOptions = { blockSize: 8, cacheTokens: 136, maxChunkTokens: 24 };
-
-/** A model with an even number of heads. */
-function dividableModel(family: 'llama' | 'gpt2'): PretrainedModel {
-  if (family === 'llama') return randomModel('llama');
-  const sizes = { vocabSize: 211, nPositions: 512, nEmbd: 48, nLayer: 2, nHead: 4 };
-  const dropout = { residPdrop: 0, embdPdrop: 0, attnPdrop: 0 };
-  return new GPT2LMHeadModel(
-    { ...sizes, ...dropout, initializerRange: 0.2 },
-    { generator: new Generator(1) },
-  );
-}
 
 async function answers(engine: Engine): Promise<readonly Completion[]> {
   const all = await Promise.all([
@@ -84,6 +71,35 @@ describe('An engine whose model two ranks have parts of', () => {
           expect(value).toBeCloseTo(alone[index]?.logProbabilities[at] ?? Number.NaN, 4);
         }
       }
+    },
+  );
+
+  test.each(['llama', 'gpt2'] as const)(
+    'swaps the blocks of each rank, and makes the same tokens (%s).',
+    async (family) => {
+      const run = async (preemption: 'recompute' | 'swap'): Promise<readonly Completion[]> => {
+        const [texts = []] = await onRanks(
+          2,
+          async ({ rank }) => {
+            const model = await parallelize(dividableModel(family), tensorParallel());
+            const engine = new Engine(model, null, { ...options, preemption });
+            if (rank > 0) {
+              await engine.follow();
+              await engine.dispose();
+              return [];
+            }
+            const all = await answers(engine);
+            const { preemptions, swappedBlocks } = engine.statistics;
+            expect(preemptions).toBeGreaterThan(0);
+            expect(swappedBlocks).toBe(0);
+            await engine.dispose();
+            return all;
+          },
+          onTwo,
+        );
+        return texts;
+      };
+      expect(await run('swap')).toEqual(await run('recompute'));
     },
   );
 

@@ -60,11 +60,10 @@ function engineOf(chatTemplate: string): Engine {
   return new Engine(model, byteTokenizer({ chatTemplate }));
 }
 
-/** A client of a server with a small model that has this template. */
-function clientOf(chatTemplate: string): OpenAI {
-  const app = openAIApp({
-    models: [{ id: 'small', engine: engineOf(chatTemplate), embed: null }],
-  });
+/** A client of a server with an engine, or with one of a small model that has this template. */
+function clientOf(own: string | Engine): OpenAI {
+  const engine = typeof own === 'string' ? engineOf(own) : own;
+  const app = openAIApp({ models: [{ id: 'small', engine, embed: null }] });
   return new OpenAI({
     baseURL: 'http://localhost/v1',
     apiKey: 'none',
@@ -257,5 +256,129 @@ describe('The client of OpenAI', () => {
     expect(await wrong({}, plain)).toContain('has no tools');
     const code = clientOf(templateWith('<function={{ call.name }}>'));
     expect(await wrong({}, code)).toContain('writes no calls of tools as JSON');
+  });
+});
+
+describe('The newer interface', () => {
+  const ofTool = ({ type, function: own }: typeof clock | typeof weather) => {
+    const parameters = { type: 'object', properties: {} };
+    return { type, parameters, strict: false, ...own };
+  };
+  const asked = {
+    model: 'small',
+    input: 'Well?',
+    max_output_tokens: 200,
+    tools: [ofTool(weather), ofTool(clock)],
+  };
+
+  test('has a call as an item, and goes on with its output', async () => {
+    const client = clientOf(hermes);
+    const tool_choice = { type: 'function' as const, name: 'weather' };
+    const first = await client.responses.create({ ...asked, tool_choice });
+    expect(first).toMatchObject({ status: 'completed', tool_choice, tools: asked.tools });
+    const [own] = first.output;
+    if (own?.type !== 'function_call') expect.fail();
+    expect(first.output).toHaveLength(1);
+    expect(own).toMatchObject({ name: 'weather', status: 'completed' });
+    expect(JSON.parse(own.arguments)).toMatchObject({
+      city: expect.stringMatching(/^(Oslo|Rome)$/),
+    });
+    const output = {
+      type: 'function_call_output' as const,
+      call_id: own.call_id,
+      output: 'Rain.',
+    };
+    const input = [{ role: 'user' as const, content: 'Well?' }, own, output];
+    const next = await client.responses.create({ ...asked, input, max_output_tokens: 3 });
+    const [message] = next.output;
+    if (message?.type !== 'message') expect.fail();
+    expect(message.status).toBe('incomplete');
+    // A message of an answer can be sent back, too.
+    const again = [...input, message, { role: 'user' as const, content: 'And?' }];
+    const last = await client.responses.create({ ...asked, input: again, max_output_tokens: 3 });
+    expect(last.usage?.input_tokens).toBeGreaterThan(next.usage?.input_tokens ?? Infinity);
+  });
+
+  test('shows a model the same conversation as chats do', async () => {
+    const engine = engineOf(hermes);
+    const seen: (readonly number[])[] = [];
+    const generate = engine.generate.bind(engine);
+    engine.generate = (request) => {
+      if (typeof request.prompt !== 'string') seen.push(request.prompt);
+      return generate(request);
+    };
+    const client = clientOf(engine);
+    const written = { name: 'clock', arguments: '{"a": 1}' };
+    await client.chat.completions.create({
+      model: 'small',
+      max_tokens: 1,
+      tools: asked.tools.map(({ type, ...own }) => ({ type, function: { ...own } })),
+      messages: [
+        { role: 'system', content: 'Be short.' },
+        { role: 'user', content: 'Well?' },
+        {
+          role: 'assistant',
+          content: 'Hm.',
+          tool_calls: [{ id: 'call_1', type: 'function', function: written }],
+        },
+        { role: 'tool', tool_call_id: 'call_1', content: 'Noon.' },
+      ],
+    });
+    await client.responses.create({
+      model: 'small',
+      max_output_tokens: 1,
+      tools: asked.tools,
+      instructions: 'Be short.',
+      input: [
+        { role: 'user', content: 'Well?' },
+        { role: 'assistant', content: 'Hm.' },
+        { type: 'function_call', call_id: 'call_1', ...written },
+        { type: 'function_call_output', call_id: 'call_1', output: 'Noon.' },
+      ],
+    });
+    expect(seen[1]).toEqual(seen[0]);
+  });
+
+  test('tells of text and calls by the events that its client knows', async () => {
+    const client = clientOf(hermes);
+    const call = '<tool_call>{"name":"clock","arguments":{"a":1}}</tool_call>';
+    const body = { ...asked, structured_outputs: { choice: [`Yes: ${call}`] } };
+    const stream = client.responses.stream(body);
+    const types: string[] = [];
+    for await (const { type } of stream) if (types.at(-1) !== type) types.push(type);
+    expect(types).toEqual([
+      'response.created',
+      'response.in_progress',
+      'response.output_item.added',
+      'response.content_part.added',
+      'response.output_text.delta',
+      'response.output_text.done',
+      'response.content_part.done',
+      'response.output_item.done',
+      'response.output_item.added',
+      'response.function_call_arguments.delta',
+      'response.function_call_arguments.done',
+      'response.output_item.done',
+      'response.completed',
+    ]);
+    const { output } = await stream.finalResponse();
+    expect(output).toMatchObject([
+      { type: 'message', content: [{ text: 'Yes:' }] },
+      { type: 'function_call', name: 'clock', arguments: '{"a":1}' },
+    ]);
+  });
+
+  test('refuses an output of no call, a choice that is no tool, and two forms', async () => {
+    const client = clientOf(hermes);
+    const wrong = (body: object) => client.responses.create({ ...asked, ...body });
+    const output = { type: 'function_call_output', call_id: 'call_1', output: 'Noon.' };
+    await expect(wrong({ input: [output] })).rejects.toMatchObject({ status: 400, param: 'input' });
+    const tool_choice = { type: 'function', name: 'none of them' };
+    await expect(wrong({ tool_choice })).rejects.toMatchObject({ param: 'tool_choice' });
+    const text = { format: { type: 'json_object' } };
+    await expect(wrong({ tool_choice: 'required', text })).rejects.toThrow('another form');
+    const [input, tools] = [[{ type: 'reasoning' }], [{ type: 'web_search' }]];
+    await expect(wrong({ input })).rejects.toMatchObject({ status: 400 });
+    await expect(wrong({ tools })).rejects.toMatchObject({ status: 400 });
   });
 });

@@ -107,15 +107,17 @@ function keyRanges(
   keys: number,
   { causal = true, window, documents, rowPart }: CachedAttentionOptions,
 ): Tensor | null {
-  const own = rowPart?.places ?? arange(keys - queries, keys).reshape([1, queries]);
+  // Only made if it is needed: the next step would compute a small value that nobody has used.
+  const ownPlaces = (): Tensor =>
+    rowPart?.places ?? arange(keys - queries, keys).reshape([1, queries]);
   const bounds = rowPart === undefined ? documents && documentBounds(documents) : rowPart.documents;
   const isLong = rowPart !== undefined || (window !== undefined && keys > window);
   const firsts = [
-    ...(window !== undefined && isLong ? [own.sub(window - 1)] : []),
+    ...(window !== undefined && isLong ? [ownPlaces().sub(window - 1)] : []),
     ...(bounds ? [bounds.starts] : []),
   ];
   const ends = [
-    ...(causal && queries !== keys && queries > 1 ? [own.add(1)] : []),
+    ...(causal && queries !== keys && queries > 1 ? [ownPlaces().add(1)] : []),
     ...(bounds && !causal ? [bounds.ends] : []),
   ];
   if (firsts.length + ends.length === 0) return null;

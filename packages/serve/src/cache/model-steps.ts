@@ -2,7 +2,7 @@ import { noGrad, stack, type Tensor, withoutValues } from '@shardwise/core/exten
 import type { AdapterStack, GeneratingModel, ModelFacts } from '@shardwise/models';
 import type { PagedCache } from './paged-cache.ts';
 import type { StepLayout } from './step-layout.ts';
-import type { StepOrder, StepRanks } from './step-order.ts';
+import type { StepOrder, StepRanks, SwapOrder } from './step-order.ts';
 
 /** What the model says of the token behind one. Shape: each [V]. */
 export interface StepScores {
@@ -42,17 +42,25 @@ export class ModelSteps {
    * Computes the tokens of a step as one row, and writes their keys and values into the cache. Returns the scores behind
    * the last tokens of the row, those that `scored` speaks of. Other ranks with parts of the model compute it, too.
    */
-  async run(order: StepOrder): Promise<readonly StepScores[]> {
-    await this.#ranks?.send(order);
+  async run(order: Omit<StepOrder, 'kind'>): Promise<readonly StepScores[]> {
+    await this.#ranks?.send({ kind: 'step', ...order });
     return this.#runOwn(order);
   }
 
-  /** Computes the steps that the first rank orders, until it says that none follows. */
+  /** Copies blocks out of the cache and into it. Other ranks with parts of the model copy theirs. */
+  async swap({ swapOuts, swapIns }: Omit<SwapOrder, 'kind'>): Promise<void> {
+    if (swapOuts.length + swapIns.length === 0) return;
+    await this.#ranks?.send({ kind: 'swap', swapOuts, swapIns });
+    await this.#cache.swap({ swapOuts, swapIns });
+  }
+
+  /** Does what the first rank orders, until it says that nothing follows. */
   async follow(): Promise<void> {
     for (;;) {
       const order = (await this.#ranks?.receive()) ?? null;
       if (order === null) return;
-      await this.#runOwn(order);
+      if (order.kind === 'swap') await this.#cache.swap(order);
+      else await this.#runOwn(order);
     }
   }
 
@@ -65,8 +73,8 @@ export class ModelSteps {
     copies,
     layout,
     withLogProbabilities,
-  }: StepOrder): Promise<readonly StepScores[]> {
-    this.#cache.copyBlocks(copies);
+  }: Omit<StepOrder, 'kind'>): Promise<readonly StepScores[]> {
+    await this.#cache.copyBlocks(copies);
     const form = [layout.groups.map(({ queries }) => queries > 1), withLogProbabilities].join();
     if (!this.#known.has(form)) {
       // A plan for all sizes is made where sizes are seen to vary. Those of these steps are equal to each other, and to

@@ -1,8 +1,10 @@
 import {
   type BufferTensor,
   concat,
+  currentSession,
   dynamic,
   fromData,
+  noGrad,
   pagedAttention,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -10,6 +12,7 @@ import { attendTo, type AttentionCache, type CachedAttentionOptions } from '@sha
 import type { BlockCopy } from '../blocks/block-allocator.ts';
 import type { BlockSwap } from '../blocks/swap-space.ts';
 import { bytesOf, type KeptRows, keptRows, type KvCacheDtype, put } from './kept-rows.ts';
+import { inGroups, slotsOf } from './block-groups.ts';
 import { SwappedBlocks } from './swapped-blocks.ts';
 import { type QueryGroup, spareGroup, type StepLayout } from './step-layout.ts';
 
@@ -24,6 +27,12 @@ export interface PagedCacheOptions {
   readonly maxTokens: number;
   readonly kvCacheDtype: KvCacheDtype;
 }
+
+/**
+ * The least limit of a size. A plan for any sizes is made by looking at some below the limits, of which there must be enough
+ * that differ.
+ */
+const LEAST_MOST = 32;
 
 /** The keys and values of a layer. */
 interface Layer {
@@ -75,9 +84,9 @@ export class PagedCache implements AttentionCache {
     this.#blockSize = blockSize;
     this.#swapped = new SwappedBlocks({ blockSize, spareBlock: this.spareBlock });
     this.#most = {
-      sequences: Math.max(2, maxSequences),
-      queries: Math.max(2, maxChunkTokens),
-      blocks: Math.max(2, Math.min(blockCount, Math.ceil(maxTokens / blockSize))),
+      sequences: Math.max(LEAST_MOST, maxSequences),
+      queries: Math.max(LEAST_MOST, maxChunkTokens),
+      blocks: Math.max(LEAST_MOST, Math.min(blockCount, Math.ceil(maxTokens / blockSize))),
     };
   }
 
@@ -125,12 +134,12 @@ export class PagedCache implements AttentionCache {
 
   /** Two steps with the same kinds of groups as another one, whose sizes have nothing to do with each other. */
   examplesLike({ groups }: StepLayout): readonly StepLayout[] {
-    const part = (most: number, share: number): number => Math.max(2, Math.floor(most * share));
+    const part = (most: number, share: number): number => Math.floor(most * share);
     const { sequences, queries, blocks } = this.#most;
     const places = { blockSize: this.#blockSize, spareBlock: this.spareBlock };
     return [
       { ofChunk: [0.83, 0.37], ofSingles: [0.71, 0.53] },
-      { ofChunk: [0.59, 0.89], ofSingles: [0.43, 0.29] },
+      { ofChunk: [0.59, 0.95], ofSingles: [0.43, 0.29] },
     ].map(({ ofChunk, ofSingles }) => {
       const own = groups.map((group) => {
         const [count = 1, length = 1] = group.queries > 1 ? ofChunk : ofSingles;
@@ -155,16 +164,25 @@ export class PagedCache implements AttentionCache {
   }
 
   /** Copies blocks. A step does this before it writes. */
-  copyBlocks(copies: readonly BlockCopy[]): void {
-    if (copies.length === 0) return;
-    const [from, to] = (['from', 'to'] as const).map((side) => {
-      const slots = copies.flatMap((copy) =>
-        Array.from({ length: this.#blockSize }, (_, at) => copy[side] * this.#blockSize + at),
-      );
-      return fromData(Int32Array.from(slots), [slots.length], 'i32');
-    });
-    if (from === undefined || to === undefined) return;
-    for (const kept of this.#tensors()) put(kept, to.unsqueeze(1), kept.indexSelect(0, from));
+  async copyBlocks(copies: readonly BlockCopy[]): Promise<void> {
+    const places = { blockSize: this.#blockSize, spareBlock: this.spareBlock };
+    for (const some of inGroups(copies)) {
+      const [from, to] = [
+        slotsOf(
+          some.map((copy) => copy.from),
+          places,
+        ),
+        slotsOf(
+          some.map((copy) => copy.to),
+          places,
+        ),
+      ];
+      noGrad(() => {
+        for (const kept of this.#tensors()) put(kept, to.unsqueeze(1), kept.indexSelect(0, from));
+      });
+      // Apart from the step that follows, so that its programs are those of steps without copies.
+      await currentSession().realize([]);
+    }
   }
 
   attend(

@@ -57,10 +57,12 @@ export function runOf(
 /**
  * Puts the tokens of a step into a row. The single tokens are one group, also those that follow each other: each has a
  * row of the table of its own, and sees the keys up to its own place. So their number has no influence on how each of
- * them is computed, nor on the number of programs. Programs
- * for one of something differ from those for several, so there are never fewer than two sequences with single tokens, and
- * two blocks of a sequence: what is missing is a token of a block that no sequence has, `spareBlock`, and blocks that no
- * query sees. The sizes of groups do not depend on each other, so that a program for any sizes is found soon.
+ * them is computed, nor on the number of programs. The sizes of groups do not depend on each other, so that a program for
+ * any sizes is found soon.
+ *
+ * Programs for one of something differ from those for several. So there are never fewer than two sequences with single
+ * tokens, two blocks of a sequence, and three tokens of a chunk, whose scores begin behind all tokens but the last one. What
+ * is missing are tokens of a block that no sequence has, `spareBlock`, and blocks that no query sees.
  */
 export function layOut(
   runs: readonly TokenRun[],
@@ -68,9 +70,13 @@ export function layOut(
 ): StepLayout {
   const chunks = runs.filter(({ isChunk }) => isChunk);
   const single = runs.filter(({ isChunk }) => !isChunk);
-  const groups = chunks.map((run) =>
-    groupOf(placesOf(run), [run.sequence.table.blocks], spareBlock),
-  );
+  const spare: Place = { token: 0, position: 0, slot: spareBlock * blockSize, adapter: 0 };
+  const groups = chunks.map((run) => {
+    const own = placesOf(run);
+    // In front, because the scores are those of the last token.
+    const places = own.length < 3 ? [spare, ...own] : own;
+    return groupOf(places, [run.sequence.table.blocks], spareBlock);
+  });
   const scored: (TokenRun | null)[] = [...chunks];
   if (single.length > 0) {
     const places = single.flatMap(placesOf);
@@ -79,7 +85,7 @@ export function layOut(
     );
     scored.push(...single.flatMap((run) => run.tokens.map(() => run)));
     if (places.length === 1) {
-      places.push({ token: 0, position: 0, slot: spareBlock * blockSize, adapter: 0 });
+      places.push(spare);
       tables.push([spareBlock]);
       scored.push(null);
     }

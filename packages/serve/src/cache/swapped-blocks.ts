@@ -6,24 +6,16 @@ import {
   noGrad,
 } from '@shardwise/core/extend';
 import type { BlockSwap } from '../blocks/swap-space.ts';
+import { AT_ONCE, type BlockPlaces, inGroups, slotsOf } from './block-groups.ts';
 import { put } from './kept-rows.ts';
-
-/** How many blocks are copied at once. Fewer are filled up with the spare block, so that one program serves all. */
-const AT_ONCE = 8;
-
-/** What the blocks are whose contents are swapped. */
-export interface SwappingOptions {
-  readonly blockSize: number;
-  readonly spareBlock: number;
-}
 
 /** The contents of blocks in the memory of the host, where they are while their sequences wait. */
 export class SwappedBlocks {
-  readonly #options: SwappingOptions;
+  readonly #options: BlockPlaces;
   /** For each place, the rows of the block in each tensor. */
   readonly #contents = new Map<number, readonly HostData[]>();
 
-  constructor(options: SwappingOptions) {
+  constructor(options: BlockPlaces) {
     this.#options = options;
   }
 
@@ -49,33 +41,26 @@ export class SwappedBlocks {
 
   /** Copies contents back into blocks. Shape: tensors each [slots, N]. */
   async putBack(tensors: readonly BufferTensor[], swaps: readonly BlockSwap[]): Promise<void> {
-    const { blockSize, spareBlock } = this.#options;
+    const { blockSize } = this.#options;
     for (const some of inGroups(swaps)) {
       const contents = some.map(({ place }) => this.#contents.get(place) ?? []);
       for (const { place } of some) this.#contents.delete(place);
-      const slots = Int32Array.from({ length: AT_ONCE * blockSize }, (_, at) => {
-        const block = some[Math.floor(at / blockSize)]?.block ?? spareBlock;
-        return block * blockSize + (at % blockSize);
-      });
-      const places = fromData(slots, [slots.length, 1], 'i32');
+      const slots = slotsOf(
+        some.map(({ block }) => block),
+        this.#options,
+      );
       noGrad(() => {
         for (const [index, kept] of tensors.entries()) {
           const [, width = 0] = kept.shape;
           const parts = contents.flatMap((own) => own[index] ?? []);
           const rows = joined(parts, AT_ONCE * blockSize * width);
           if (rows === undefined) continue;
-          put(kept, places, fromData(rows, [slots.length, width], kept.dtype));
+          put(kept, slots.unsqueeze(1), fromData(rows, [AT_ONCE * blockSize, width], kept.dtype));
         }
       });
       // Apart from the step that follows, so that its programs are those of steps without it.
       await currentSession().realize([]);
     }
-  }
-}
-
-function* inGroups(swaps: readonly BlockSwap[]): Generator<readonly BlockSwap[]> {
-  for (let first = 0; first < swaps.length; first += AT_ONCE) {
-    yield swaps.slice(first, first + AT_ONCE);
   }
 }
 

@@ -118,7 +118,7 @@ export class Engine {
       maxTokens: this.#facts.contextLength,
       kvCacheDtype,
     };
-    this.#ranks = stepRanksOf(this.#facts, sizes, options);
+    this.#ranks = stepRanksOf(this.#facts, sizes, this.adapters);
     const ranks = this.#ranks;
     this.#runner = new ModelRunner(model, this.#facts, sizes, { speculation, adapters, ranks });
     this.#requests = new OpenRequests(this.#scheduler, tokenizer, this.#facts);

@@ -58,7 +58,8 @@ export class ModelRunner {
 
   /** Copies blocks out of the cache and back, which a plan says before anything else. */
   async swap(plan: Pick<StepPlan, 'swapOuts' | 'swapIns'>): Promise<void> {
-    for (const cache of this.#caches()) await cache.swap(plan);
+    await this.#steps.swap(plan);
+    await this.#proposer?.cache?.swap(plan);
   }
 
   /** Proposes tokens behind those of a plan. */

@@ -1,10 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { TokenConstraint } from '../constraints/token-constraint.ts';
 import { complete, type Completion } from '../engine/complete.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GeneratedToken, GenerationRequest } from '../engine/generation-request.ts';
 import type { TokenProbability } from '../sampling/log-probabilities.ts';
-import { ApiError } from './api-error.ts';
 import {
   type AppContext,
   type Call,
@@ -21,7 +19,7 @@ import { eventOf } from './event-stream.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { ChatBody } from './request-bodies.ts';
 import { answerOf, AnswerStream } from './tool-calls/answer-parts.ts';
-import { type ChatTools, chatToolsOf } from './tool-calls/chat-tools.ts';
+import { type ChatTools, chatToolsOf, formOf } from './tool-calls/chat-tools.ts';
 import { usageOf } from './usage.ts';
 
 /** POST /v1/chat/completions. */
@@ -61,15 +59,6 @@ export async function chatCompletions(
   const usage = usageOf(engine, [request], samples);
   const object = 'chat.completion';
   return Response.json({ ...head, object, ...fingerprintOf(engine), choices, usage });
-}
-
-/** The form of an answer. Throws ApiError 400 if it is asked for in two ways. */
-function formOf(tools: ChatTools | null, own: TokenConstraint | null): TokenConstraint | null {
-  const call = tools?.constraint ?? null;
-  if (call === null || own === null) return call ?? own;
-  throw new ApiError(400, 'tool_choice asks for a call, and another field for another form.', {
-    param: 'tool_choice',
-  });
 }
 
 async function* eventsOf(

@@ -16,7 +16,7 @@ import {
   embeddingSchema,
   responseSchema,
 } from './request-schemas.ts';
-import { responses } from './responses.ts';
+import { responses } from './responses/responses.ts';
 import type { ServedModel } from './served-model.ts';
 
 /** Options of `openAIApp`. */

@@ -71,13 +71,8 @@ export interface Tool {
   };
 }
 
-/** The body of POST /v1/chat/completions. */
-export interface ChatBody extends SamplingFields, StreamFields, FormFields {
-  readonly messages: Message[];
-  readonly max_tokens?: Maybe<number>;
-  readonly max_completion_tokens?: Maybe<number>;
-  readonly logprobs?: Maybe<boolean>;
-  readonly top_logprobs?: Maybe<number>;
+/** Fields that say what an answer may call. */
+export interface ToolFields {
   readonly tools?: Maybe<Tool[]>;
   readonly tool_choice?: Maybe<
     | 'auto'
@@ -86,6 +81,15 @@ export interface ChatBody extends SamplingFields, StreamFields, FormFields {
     | { readonly type: 'function'; readonly function: { readonly name: string } }
   >;
   readonly parallel_tool_calls?: Maybe<boolean>;
+}
+
+/** The body of POST /v1/chat/completions. */
+export interface ChatBody extends SamplingFields, StreamFields, FormFields, ToolFields {
+  readonly messages: Message[];
+  readonly max_tokens?: Maybe<number>;
+  readonly max_completion_tokens?: Maybe<number>;
+  readonly logprobs?: Maybe<boolean>;
+  readonly top_logprobs?: Maybe<number>;
   /** Variables of the template, as vLLM names them. */
   readonly chat_template_kwargs?: Maybe<Record<string, unknown>>;
 }
@@ -95,12 +99,46 @@ type TextFormat =
   | { readonly type: 'text' | 'json_object' }
   | { readonly type: 'json_schema'; readonly name: string; readonly schema: unknown };
 
+/** A function that a model may call, as the newer interface has it. */
+export interface ResponseTool {
+  readonly type: 'function';
+  readonly name: string;
+  /** A JSON schema. */
+  readonly parameters?: Maybe<Record<string, unknown>>;
+  readonly [field: string]: unknown;
+}
+
+/** A part of a conversation. Fields that outputs have besides change nothing. */
+export type InputItem =
+  | {
+      readonly type?: 'message' | undefined;
+      readonly role: string;
+      readonly content: string | TextPart[];
+    }
+  | {
+      readonly type: 'function_call';
+      readonly call_id: string;
+      readonly name: string;
+      /** JSON. */
+      readonly arguments: string;
+    }
+  | {
+      readonly type: 'function_call_output';
+      readonly call_id: string;
+      readonly output: string | TextPart[];
+    };
+
 /** The body of POST /v1/responses. */
-export interface ResponseBody extends SamplingFields {
+export interface ResponseBody extends SamplingFields, Pick<FormFields, 'structured_outputs'> {
   readonly model: string;
-  readonly input: string | { readonly role: string; readonly content: string | TextPart[] }[];
+  readonly input: string | InputItem[];
   readonly instructions?: Maybe<string>;
   readonly text?: Maybe<{ readonly format?: Maybe<TextFormat> }>;
+  readonly tools?: Maybe<ResponseTool[]>;
+  readonly tool_choice?: Maybe<
+    'auto' | 'none' | 'required' | { readonly type: 'function'; readonly name: string }
+  >;
+  readonly parallel_tool_calls?: Maybe<boolean>;
   readonly max_output_tokens?: Maybe<number>;
   readonly stream?: Maybe<boolean>;
   readonly metadata?: Maybe<Record<string, string>>;

@@ -89,7 +89,13 @@ export const completionSchema: z.ZodType<CompletionBody> = z.strictObject({
 });
 
 const textParts = z.array(
-  z.strictObject({ type: z.enum(['text', 'input_text', 'output_text']), text: z.string() }),
+  z.strictObject({
+    type: z.enum(['text', 'input_text', 'output_text']),
+    text: z.string(),
+    // A text of an earlier answer has these, too.
+    annotations: z.array(z.unknown()).max(0).optional(),
+    logprobs: z.array(z.unknown()).max(0).optional(),
+  }),
 );
 
 const message = z.looseObject({
@@ -97,14 +103,15 @@ const message = z.looseObject({
   content: z.union([z.string(), textParts]).nullish(),
 });
 
-const tool = z.strictObject({
-  type: z.literal('function'),
-  // Templates show the model also fields that are not known here.
-  function: z.looseObject({
-    name: z.string().regex(/^[\w.-]{1,64}$/),
-    parameters: z.record(z.string(), z.unknown()).nullish(),
-  }),
+// Templates show the model also fields that are not known here.
+const functionTool = z.looseObject({
+  name: z.string().regex(/^[\w.-]{1,64}$/),
+  parameters: z.record(z.string(), z.unknown()).nullish(),
 });
+
+const tool = z.strictObject({ type: z.literal('function'), function: functionTool });
+
+const choiceWords = z.enum(['auto', 'none', 'required']);
 
 export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   model: z.string(),
@@ -116,7 +123,7 @@ export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   tools: z.array(tool).max(128).nullish(),
   tool_choice: z
     .union([
-      z.enum(['auto', 'none', 'required']),
+      choiceWords,
       z.strictObject({
         type: z.literal('function'),
         function: z.strictObject({ name: z.string() }),
@@ -133,20 +140,34 @@ export const chatSchema: z.ZodType<ChatBody> = z.strictObject({
   ...neutral,
 });
 
+/** Fields of the items of an earlier answer, which clients send back as they are. */
+const ofItems = { id: z.string().nullish(), status: z.string().nullish() };
+
+const inputItem = z.union([
+  z.strictObject({
+    type: z.literal('message').optional(),
+    role: z.string().min(1),
+    content: z.union([z.string(), textParts]),
+    ...ofItems,
+  }),
+  z.strictObject({
+    type: z.literal('function_call'),
+    call_id: z.string().min(1),
+    name: z.string().min(1),
+    arguments: z.string(),
+    ...ofItems,
+  }),
+  z.strictObject({
+    type: z.literal('function_call_output'),
+    call_id: z.string().min(1),
+    output: z.union([z.string(), textParts]),
+    ...ofItems,
+  }),
+]);
+
 export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
   model: z.string(),
-  input: z.union([
-    z.string(),
-    z
-      .array(
-        z.strictObject({
-          type: z.literal('message').optional(),
-          role: z.string().min(1),
-          content: z.union([z.string(), textParts]),
-        }),
-      )
-      .min(1),
-  ]),
+  input: z.union([z.string(), z.array(inputItem).min(1)]),
   instructions: z.string().nullish(),
   text: z
     .strictObject({
@@ -164,6 +185,15 @@ export const responseSchema: z.ZodType<ResponseBody> = z.strictObject({
         .nullish(),
     })
     .nullish(),
+  tools: z
+    .array(functionTool.extend({ type: z.literal('function') }))
+    .max(128)
+    .nullish(),
+  tool_choice: z
+    .union([choiceWords, z.strictObject({ type: z.literal('function'), name: z.string() })])
+    .nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  structured_outputs: form.structured_outputs,
   max_output_tokens: z.int().positive().nullish(),
   stream: z.boolean().nullish(),
   ...sampling,

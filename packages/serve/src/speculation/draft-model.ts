@@ -42,7 +42,7 @@ export class DraftModel implements Proposer {
       proposed.set(sequence, tokens);
       return { sequence, text, tokens, places: scheduler.reserve(sequence, wanted) };
     });
-    this.cache.copyBlocks(plan.copies);
+    await this.cache.copyBlocks(plan.copies);
     let runs = plan.chunks.map(runWithLast);
     for (let ahead = 0; runs.length > 0; ahead++) {
       const scores = await this.#scoresBehind(runs);

@@ -13,7 +13,7 @@ import {
   stackAdapters,
 } from '@shardwise/models';
 import { fromPretrained, readAdapter } from '@shardwise/models/node';
-import { tensorParallel } from '@shardwise/strategies';
+import { parallelize, tensorParallel } from '@shardwise/strategies';
 import type { ServeOptions } from './serve-options.ts';
 
 /** A model, its tokenizer, and the folder of both. */
@@ -54,8 +54,7 @@ export async function openModel({
     file === undefined ? await loadTokenizer(folder) : await tokenizerOfFile(folder, file);
   const own = { dtype, ...(file === undefined ? {} : { file }) };
   const opened = { tokenizer, folder, name: nameOf(place), adapters: null };
-  if (tensorParallelSize > 1) {
-    if (adapterPlaces.length > 0) throw adaptersOfParts();
+  if (tensorParallelSize > 1 && adapterPlaces.length === 0) {
     const parallel = await fromPretrained(folder, { ...own, strategy: tensorParallel() });
     return { ...opened, model: parallel.module, generating: parallel };
   }
@@ -66,19 +65,12 @@ export async function openModel({
     if (Object.hasOwn(files, adapter)) throw twoAdapters(adapter);
     files[adapter] = await readAdapter(path);
   }
+  // Layers get adapters before ranks share them out, so each rank reads all of the model.
   const adapters = await stackAdapters(model, files);
-  return { ...opened, model, generating: model, adapters };
+  const generating = tensorParallelSize > 1 ? await parallelize(model, tensorParallel()) : model;
+  return { ...opened, model, generating, adapters };
 }
 
-function adaptersOfParts(): ConfigError {
-  return new ConfigError({
-    asked: '--lora-modules with --tensor-parallel-size',
-    found: 'ranks that have parts of the model, and adapters of the whole of it',
-    todo: 'Leave one of them out, or merge the adapter into the model with mergeLora',
-  });
-}
-
-/** Throws ConfigError for what is no `name=path`. */
 function adapterPlaceOf(text: string): readonly [name: string, path: string] {
   const [, name, path] = /^([^=]{1,200})=(.+)$/.exec(text) ?? [];
   if (name !== undefined && path !== undefined) return [name, path];

@@ -20,7 +20,7 @@ export interface RelateOptions extends Narrowing {
 const MAX_SYMBOLS = 6;
 
 /**
- * Finds how the sizes of several runs are related: they may be equal, multiples, sums or products. A relation may hold
+ * Finds how the sizes of several runs are related: they may be equal, multiples, sums, differences or products. A relation may hold
  * by chance. Then `numbersOf` is null for the run that breaks it, and this run is added to the observations. Undefined
  * if there are too many symbols.
  */
@@ -172,6 +172,13 @@ function relationOf(
       if (factor !== undefined) return { kind: 'product', one, other, factor };
       const addend = constantOf(numbers, (at) => (numbers[at] ?? 0) - (a[at] ?? 0) - (b[at] ?? 0));
       if (addend !== undefined) return { kind: 'sum', one, other, addend };
+    }
+  }
+  // A sum may be known before its terms, if it is more frequent.
+  for (const [one, { numbers: a }] of known.entries()) {
+    for (const [other, { numbers: b }] of known.entries()) {
+      const addend = constantOf(numbers, (at) => (numbers[at] ?? 0) - (a[at] ?? 0) + (b[at] ?? 0));
+      if (addend !== undefined) return { kind: 'difference', one, other, addend };
     }
   }
   return undefined;

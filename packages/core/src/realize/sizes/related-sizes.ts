@@ -21,9 +21,9 @@ export type Relation =
       readonly other: number;
       readonly factor: number;
     }
-  /** The size is one + other + addend. */
+  /** The size is one + other + addend, or one - other + addend. */
   | {
-      readonly kind: 'sum';
+      readonly kind: 'sum' | 'difference';
       readonly one: number;
       readonly other: number;
       readonly addend: number;

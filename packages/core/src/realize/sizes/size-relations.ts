@@ -70,6 +70,9 @@ export class SizeRelations {
         case 'sum':
           values.push(at(relation.one) + at(relation.other) + relation.addend);
           break;
+        case 'difference':
+          values.push(at(relation.one) - at(relation.other) + relation.addend);
+          break;
         default:
           relation satisfies never;
       }

@@ -31,17 +31,31 @@ export function answerOf(tools: ChatTools | null, text: string, reason: Reason):
   return { message: { role: 'assistant', content, refusal: null, ...calls }, finish_reason };
 }
 
-/** Makes the chunks of a message of a text that comes piece by piece. */
-export class AnswerStream {
+/** Finds the parts of an answer that comes piece by piece. Without tools, all of it is text. */
+export class PartReader {
   readonly #reader: ToolCallReader | null;
-  #calls = 0;
 
   constructor(tools: ChatTools | null) {
     this.#reader = tools?.reader() ?? null;
   }
 
+  push(text: string, isEnd: boolean): readonly AnswerPart[] {
+    if (this.#reader === null) return [{ kind: 'content', text }];
+    return [...this.#reader.push(text), ...(isEnd ? this.#reader.end() : [])];
+  }
+}
+
+/** Makes the chunks of a message of a text that comes piece by piece. */
+export class AnswerStream {
+  readonly #parts: PartReader;
+  #calls = 0;
+
+  constructor(tools: ChatTools | null) {
+    this.#parts = new PartReader(tools);
+  }
+
   push(text: string, reason: Reason): AnswerStep {
-    const parts = this.#partsOf(text, reason !== null);
+    const parts = this.#parts.push(text, reason !== null);
     const content = parts.map((part) => (part.kind === 'content' ? part.text : '')).join('');
     const calls = parts.flatMap((part) => (part.kind === 'call' ? [part.call] : []));
     const delta: Delta = {
@@ -50,11 +64,6 @@ export class AnswerStream {
     };
     const isCall = reason === 'stop' && this.#calls > 0;
     return { delta, finish_reason: isCall ? 'tool_calls' : reason };
-  }
-
-  #partsOf(text: string, isEnd: boolean): readonly AnswerPart[] {
-    if (this.#reader === null) return [{ kind: 'content', text }];
-    return [...this.#reader.push(text), ...(isEnd ? this.#reader.end() : [])];
   }
 
   #written(call: ToolCall): WrittenCall & { readonly index: number } {

@@ -3,7 +3,7 @@ import type { TokenConstraint } from '../../constraints/token-constraint.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { ApiError } from '../api-error.ts';
 import { made } from '../constraint-of.ts';
-import type { ChatBody, Tool } from '../request-bodies.ts';
+import type { Tool, ToolFields } from '../request-bodies.ts';
 import { type ToolCallFormat, toolCallFormatOf } from './tool-call-format.ts';
 import { ToolCallReader } from './tool-call-reader.ts';
 
@@ -20,7 +20,7 @@ export interface ChatTools {
  * The tools of a body, or null if none may be called. Throws ApiError 400 for a template that shows the model no tools,
  * for a choice that is no tool, and for parameters that cannot be met by a call that is required.
  */
-export function chatToolsOf(engine: Engine, body: ChatBody): ChatTools | null {
+export function chatToolsOf(engine: Engine, body: ToolFields): ChatTools | null {
   const { tools = [], tool_choice: choice, parallel_tool_calls: parallel } = body;
   const asked = tools ?? [];
   if (asked.length === 0) {
@@ -45,6 +45,18 @@ export function chatToolsOf(engine: Engine, body: ChatBody): ChatTools | null {
     reader: () =>
       new ToolCallReader({ format, names, maxCalls: parallel === false ? 1 : Infinity }),
   };
+}
+
+/** The form of an answer. Throws ApiError 400 if it is asked for in two ways. */
+export function formOf(
+  tools: ChatTools | null,
+  own: TokenConstraint | null,
+): TokenConstraint | null {
+  const call = tools?.constraint ?? null;
+  if (call === null || own === null) return call ?? own;
+  throw new ApiError(400, 'tool_choice asks for a call, and another field for another form.', {
+    param: 'tool_choice',
+  });
 }
 
 /** Messages as templates read them: arguments of calls are objects, and not their JSON. */
