@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Speculation } from '../src/index.ts';
+import type { Speculation } from '../src/speculation/speculation.ts';
 import { changedModel, useCpu } from './models.ts';
 import { RandomArrivals } from './random-arrivals.ts';
 
