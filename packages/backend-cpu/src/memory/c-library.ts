@@ -45,3 +45,23 @@ export function returnFreedMemory(): void {
     // There is another C library, which decides for itself.
   }
 }
+
+/**
+ * Sets a variable of this process's environment, where native libraries read it, unless it is set. In a worker thread
+ * `process.env` is only a copy of that environment. Call this after koffi is configured.
+ */
+export function setNativeVariable(name: string, value: string): void {
+  if (process.env[name] !== undefined) return;
+  process.env[name] = value;
+  try {
+    if (process.platform === 'win32') {
+      const kernel = koffi.load('kernel32.dll');
+      kernel.func('SetEnvironmentVariableA', 'int', ['str', 'str'])(name, value);
+    } else {
+      // Null is the program itself, which has the functions of its C library.
+      koffi.load(null).func('setenv', 'int', ['str', 'str', 'int'])(name, value, 0);
+    }
+  } catch {
+    // There is no such function. In the main thread `process.env` has set the variable.
+  }
+}

@@ -1,5 +1,6 @@
 import { BackendError } from '@shardwise/core/spec';
 import koffi from 'koffi';
+import { setNativeVariable } from '../../../memory/c-library.ts';
 import { callThreads } from '../../../memory/native-calls.ts';
 import { libraryPath } from './library-path.ts';
 import type { Address } from '../../../memory/host-address.ts';
@@ -128,6 +129,8 @@ export function runtime(): Runtime {
 
 function load(): Runtime {
   const canOverlap = callThreads();
+  // Its builds would otherwise write what they do to a data base in the user's home, and send it to Microsoft.
+  setNativeVariable('ORT_DISABLE_TELEMETRY', '1');
   const { library, table } = openLibrary(libraryPath());
   const functions = functionsOf(table);
   const check: Runtime['check'] = (asked, status) => {
