@@ -181,16 +181,18 @@ function keyOf(passes: readonly OpenPass[], firstId: number): string {
 }
 
 /**
- * A policy of `checkpoint` that chooses, value by value, what the backward pass recomputes, so that a training pass stays within its bytes
- * at the least cost (torch._functorch.config.activation_memory_budget, which is a share and not bytes). It is chosen when the first backward pass of a
- * structure comes to the checkpoints, by the plan of the run that this pass would be, and for all checkpoints that share the
- * budget together:
+ * A policy of `checkpoint` that chooses, value by value, what the backward pass recomputes, so that a training pass stays
+ * within its bytes at the least cost (torch._functorch.config.activation_memory_budget, which is a share and not bytes):
  *
  *     const policy = nn.activationMemoryBudget({ bytes: 1e9 });
  *     const output = nn.checkpoint(() => model.forward(x), { policy });
  *
- * Results and gradients have the same bits as without it. Ranks need not choose alike, because what was sent is kept. The
- * backward pass throws ConfigError for a budget that no choice meets, with the least that one would.
+ * It is chosen when the first backward pass of a structure comes to the checkpoints, by the plan of the run that this pass
+ * would be, and for all checkpoints that share the budget together. If the device does not say what its programs need for
+ * temporary values, as GPUs do not, these are estimated from above.
+ *
+ * Results and gradients have the same bits as without it, as for `checkpoint`. Ranks need not choose alike, because what was
+ * sent is kept. The backward pass throws ConfigError for a budget that no choice meets, with the least that one would.
  */
 export function activationMemoryBudget(options: ActivationMemoryBudgetOptions): CheckpointBudget {
   return new ActivationMemoryBudget(options);
