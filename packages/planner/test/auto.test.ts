@@ -9,16 +9,7 @@ import {
 } from '@shardwise/core';
 import type { ModelDivision, ModelSpec, Tensor } from '@shardwise/core/extend';
 import { auto, type AutoChoice } from '@shardwise/planner';
-import {
-  ddp,
-  explain,
-  fsdp,
-  memory,
-  parallelize,
-  pipeline,
-  planMemory,
-  zero,
-} from '@shardwise/strategies';
+import { ddp, explain, fsdp, parallelize, pipeline, planMemory, zero } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, test } from 'vitest';
 
