@@ -13,6 +13,7 @@ import { inputsOf, Marks, programOf, withCheapInputs } from '../realize/plan/exe
 import { byteLengthOf, isCompute, numberValues } from '../realize/values/values.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Session } from '../realize/session.ts';
+import { ConfigError } from '../spec/errors.ts';
 import type { Backend, Program } from '../spec/backend.ts';
 
 /**
@@ -27,6 +28,13 @@ export function plannedBytes(
   const roots = [...new Set(nodes)].filter(({ value }) => value === null);
   // The run computes the loss, too, which the program has made and whose gradients need not read it.
   const subgraph = collect(roots, { offered: smallValues() });
+  if (subgraph.computed.some(({ rowCount }) => rowCount !== null)) {
+    throw new ConfigError({
+      asked: 'an activationMemoryBudget for a pass whose number of rows only a run knows',
+      found: 'no plan that says what it takes before it runs',
+      todo: 'Pass another policy to nn.checkpoint, such as nn.keepProducts',
+    });
+  }
   const outputs = [...roots, ...subgraph.taken];
   const { graph } = numberValues(expand(subgraph, outputs, backend.limits));
   const sources = new Sources(graph);
