@@ -14,7 +14,8 @@ import {
 import { fromData } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 
-export const [rows, width, depth, steps] = [128, 32, 6, 2];
+export const [rows, width, depth] = [128, 32, 6];
+const steps = 2;
 
 export class Block {
   readonly #norm = new LayerNorm(width);
