@@ -76,7 +76,7 @@ describe('an activation memory budget', () => {
   test('takes no pages', () => {
     const policy = activationMemoryBudget({ bytes: 1e6 });
     const run = (): unknown =>
-      checkpoint(() => fromData([1], [1], 'f32'), { policy, pages: hostPages() });
+      checkpoint(() => fromData(Float32Array.of(1), [1], 'f32'), { policy, pages: hostPages() });
     expect(run).toThrow(ConfigError);
   });
 });
