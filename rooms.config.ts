@@ -71,6 +71,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     recomputation: [
       ...CORE_GROUND,
       'autograd',
+      'tensor',
       'nn',
       'realize/collect',
       'realize/values',
@@ -235,7 +236,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     simulation: ['model', 'cluster', 'cost'],
     calibration: ['model', 'cluster', 'cost'],
     files: ['model', 'cluster', 'cost'],
-    automatic: [],
+    automatic: ['cost'],
   },
   'backend-cpu': {
     memory: [],

@@ -29,6 +29,20 @@ describe('a compiled program', () => {
     expect((await download(backend, output)).every(Number.isFinite)).toBe(true);
   });
 
+  it('says what its temporaries take before it is compiled', async () => {
+    const backend = await cpu();
+    const values = Array.from({ length: 64 }, () => 0.5);
+    const buffers = [upload(backend, values), upload(backend, values)];
+    const output = backend.alloc(256);
+    const { bytesInUse } = backend.usage();
+    const planned = backend.temporaryBytes(program);
+    expect(backend.usage().bytesInUse).toBe(bytesInUse);
+    const executable = await backend.compile(program);
+    await executable.run(buffers, [output]);
+    expect(planned).toBeGreaterThan(0);
+    expect(backend.usage().bytesInUse - bytesInUse).toBe(planned);
+  });
+
   it('gives its temporaries back when the last executable is disposed of', async () => {
     const backend = await cpu();
     const executables = [await backend.compile(program), await backend.compile(program)];

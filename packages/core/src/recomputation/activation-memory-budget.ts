@@ -64,7 +64,8 @@ type Choice = ReadonlyMap<number, number>;
 class ActivationMemoryBudget implements CheckpointBudget {
   readonly #options: ActivationMemoryBudgetOptions;
   readonly #choices = new Map<string, Choice>();
-  #open: OpenPass[] = [];
+  /** The passes for which nothing is chosen. Those that no backward pass comes to are dropped with their graphs. */
+  #open: WeakRef<OpenPass>[] = [];
   #isChoosing = false;
 
   constructor(options: ActivationMemoryBudgetOptions) {
@@ -74,8 +75,7 @@ class ActivationMemoryBudget implements CheckpointBudget {
 
   choiceFor(pass: CheckpointedPass): RecomputedNodes {
     const open: OpenPass = { ...pass, gradients: new Map(), stretches: null };
-    if (this.#open.some(({ stretches }) => stretches !== null)) this.#open = [];
-    this.#open.push(open);
+    this.#open.push(new WeakRef(open));
     for (const result of pass.results) {
       (result.gradientHooks ??= new Set()).add((gradient) => {
         open.gradients.set(result, gradient);
@@ -83,7 +83,7 @@ class ActivationMemoryBudget implements CheckpointBudget {
       });
     }
     const stretchOf = (node: Node): number | undefined => {
-      if (open.stretches === null && !this.#isChoosing) this.#choose();
+      if (open.stretches === null && !this.#isChoosing) this.#choose(open);
       return open.stretches?.get(node);
     };
     return {
@@ -92,16 +92,21 @@ class ActivationMemoryBudget implements CheckpointBudget {
     };
   }
 
-  /** Chooses for all passes that were built since the last choice, which one backward pass comes to. */
-  #choose(): void {
-    const passes = this.#open.filter(({ stretches }) => stretches === null);
+  /** Chooses for a pass, and for the others that the same backward pass comes to. */
+  #choose(asked: OpenPass): void {
+    const open = this.#open.flatMap((each) => each.deref() ?? []);
+    const below = nodesBelow(seedsOf(open, asked));
+    const isReached = (pass: OpenPass): boolean =>
+      pass === asked || pass.members.some((node) => below.has(node));
+    const passes = open.filter(isReached);
+    this.#open = open.filter((pass) => !isReached(pass)).map((pass) => new WeakRef(pass));
     const firstId = Math.min(...passes.flatMap(({ members: [first] }) => first?.id ?? []));
     const key = keyOf(passes, firstId);
     let choice = this.#choices.get(key);
     if (choice === undefined) {
       this.#isChoosing = true;
       try {
-        const stretches = this.#stretchesFor(passes);
+        const stretches = this.#stretchesFor(passes, seedsOf(passes, asked));
         choice = new Map(Array.from(stretches, ([{ id }, stretch]) => [id - firstId, stretch]));
       } finally {
         this.#isChoosing = false;
@@ -120,9 +125,8 @@ class ActivationMemoryBudget implements CheckpointBudget {
     }
   }
 
-  #stretchesFor(passes: readonly OpenPass[]): ReadonlyMap<Node, number> {
+  #stretchesFor(passes: readonly OpenPass[], seeds: readonly Seeded[]): ReadonlyMap<Node, number> {
     const session = currentSession();
-    const seeds = seedsOf(passes);
     const members = passes.flatMap((pass) => pass.members).toSorted((a, b) => a.id - b.id);
     const results = new Set(passes.flatMap((pass) => [...pass.results]));
     const pending = [...rankState.pending.keys()];
@@ -150,15 +154,22 @@ class ActivationMemoryBudget implements CheckpointBudget {
 }
 
 /** Where a backward pass goes on from: the results of passes whose gradients have come. */
-function seedsOf(passes: readonly OpenPass[]): readonly Seeded[] {
+function seedsOf(passes: readonly OpenPass[], asked: OpenPass): readonly Seeded[] {
   const seeds = passes.flatMap(({ gradients }) =>
     Array.from(gradients, ([output, gradient]) => ({ output, gradient })),
   );
   if (seeds.length > 0) return seeds;
-  // A value inside of a pass has got its gradient by another way than the results.
-  return passes
-    .flatMap(({ results }) => [...results])
-    .map((output) => ({ output, gradient: constantLike(output, 1) }));
+  // A value inside of the pass has got its gradient by another way than the results.
+  return Array.from(asked.results, (output) => ({ output, gradient: constantLike(output, 1) }));
+}
+
+/** The nodes that a backward pass from these outputs comes to. */
+function nodesBelow(seeds: readonly Seeded[]): ReadonlySet<Node> {
+  const seen = new Set(seeds.map(({ output }) => output));
+  for (const node of seen) {
+    for (const input of node.inputs) if (input.requiresGrad) seen.add(input);
+  }
+  return seen;
 }
 
 /** The nodes from before a backward pass that it reads. */
@@ -181,16 +192,18 @@ function keyOf(passes: readonly OpenPass[], firstId: number): string {
 }
 
 /**
- * A policy of `checkpoint` that chooses, value by value, what the backward pass recomputes, so that a training pass stays within its bytes
- * at the least cost (torch._functorch.config.activation_memory_budget, which is a share and not bytes). It is chosen when the first backward pass of a
- * structure comes to the checkpoints, by the plan of the run that this pass would be, and for all checkpoints that share the
- * budget together:
+ * A policy of `checkpoint` that chooses, value by value, what the backward pass recomputes, so that a training pass stays
+ * within its bytes at the least cost (torch._functorch.config.activation_memory_budget, which is a share and not bytes):
  *
  *     const policy = nn.activationMemoryBudget({ bytes: 1e9 });
  *     const output = nn.checkpoint(() => model.forward(x), { policy });
  *
- * Results and gradients have the same bits as without it. Ranks need not choose alike, because what was sent is kept. The
- * backward pass throws ConfigError for a budget that no choice meets, with the least that one would.
+ * It is chosen when the first backward pass of a structure comes to the checkpoints, by the plan of the run that this pass
+ * would be, and for all checkpoints that share the budget together. If the device does not say what its programs need for
+ * temporary values, as GPUs do not, these are estimated from above.
+ *
+ * Results and gradients have the same bits as without it, as for `checkpoint`. Ranks need not choose alike, because what was
+ * sent is kept. The backward pass throws ConfigError for a budget that no choice meets, with the least that one would.
  */
 export function activationMemoryBudget(options: ActivationMemoryBudgetOptions): CheckpointBudget {
   return new ActivationMemoryBudget(options);

@@ -3,6 +3,7 @@ import type { Node } from '../graph/node.ts';
 import { ops } from '../graph/ops/ops.ts';
 import { elementCount } from '../base/shape.ts';
 import { collect } from '../realize/collect/collect.ts';
+import { smallValues } from '../realize/pending/small-values.ts';
 import { takeConcats } from '../realize/segments/concats-in-place.ts';
 import { mapMemory } from '../realize/segments/memory-map.ts';
 import { segment } from '../realize/segments/segment.ts';
@@ -12,6 +13,7 @@ import { inputsOf, Marks, programOf, withCheapInputs } from '../realize/plan/exe
 import { byteLengthOf, isCompute, numberValues } from '../realize/values/values.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Session } from '../realize/session.ts';
+import { ConfigError } from '../spec/errors.ts';
 import type { Backend, Program } from '../spec/backend.ts';
 
 /**
@@ -24,8 +26,17 @@ export function plannedBytes(
   { backend, mesh }: Pick<Session, 'backend' | 'mesh'>,
 ): number {
   const roots = [...new Set(nodes)].filter(({ value }) => value === null);
-  const subgraph = collect(roots);
-  const { graph } = numberValues(expand(subgraph, roots, backend.limits));
+  // The run computes the loss, too, which the program has made and whose gradients need not read it.
+  const subgraph = collect(roots, { offered: smallValues() });
+  if (subgraph.computed.some(({ rowCount }) => rowCount !== null)) {
+    throw new ConfigError({
+      asked: 'an activationMemoryBudget for a pass whose number of rows only a run knows',
+      found: 'no plan that says what it takes before it runs',
+      todo: 'Pass another policy to nn.checkpoint, such as nn.keepProducts',
+    });
+  }
+  const outputs = [...roots, ...subgraph.taken];
+  const { graph } = numberValues(expand(subgraph, outputs, backend.limits));
   const sources = new Sources(graph);
   const { alignment, bufferBytes } = backend.limits;
   const varies = (): boolean => false;

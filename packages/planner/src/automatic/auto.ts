@@ -1,25 +1,12 @@
 import {
   checkOptions,
   ConfigError,
-  LayoutError,
-  type MeshAxis,
-  type ModelSpec,
   option,
   type OptionRules,
   type Strategy,
 } from '@shardwise/core/extend';
-import {
-  collectivesOf,
-  compose,
-  ddp,
-  fsdp,
-  type ModelPlan,
-  planMemory,
-  Step,
-  stepKinds,
-  tensorParallel,
-  zero,
-} from '@shardwise/strategies';
+import { collectivesOf, type ModelPlan, planMemory, Step, stepKinds } from '@shardwise/strategies';
+import { type NamedStrategy, strategiesFor } from './named-strategies.ts';
 
 /** Options of `auto`. */
 export interface AutoOptions {
@@ -32,6 +19,8 @@ export interface AutoOptions {
   readonly activationBytes?: number;
   /** The number of f32 tensors that the optimizer keeps for each parameter. Default: 2, as in Adam. */
   readonly optimizerTensors?: number;
+  /** The number of microbatches of a pipeline. Default: 4 for each of its ranks. */
+  readonly microbatches?: number;
   /** Is told what was chosen, on each rank, whenever a plan is made. */
   readonly onChoice?: (choice: AutoChoice) => void;
 }
@@ -55,21 +44,25 @@ export interface AutoCandidate {
   readonly bytes: number;
   /** Those of them that a rank keeps between passes: parameters, optimizer states and buffers. */
   readonly keptBytes: number;
-  /** The bytes that a rank sends in a step: twice those of an all-reduce. */
+  /** The bytes that a rank sends in a step, besides those between stages: twice those of an all-reduce. */
   readonly sentBytes: number;
+  /** The time in which a rank of a pipeline waits, in microbatches. 0: there is no pipeline. */
+  readonly bubble: number;
 }
 
 const autoRules: OptionRules<AutoOptions> = {
   memoryBytes: option.required(option.positive),
   activationBytes: option.nonNegative,
   optimizerTensors: option.nonNegative,
+  microbatches: option.integer(1),
   onChoice: option.callback(),
 };
 
 /**
  * Chooses the strategy for the ranks at hand: of those whose states, activations and gathered parameters fit into the
  * memory, the one that sends least in a step. On an axis `dp` these are ddp, zero 1 and 2, and fsdp, from the simplest;
- * an axis `tp` is for the division of layers that the model gives (Module.division). The plan is that of the chosen
+ * an axis `tp` is for the division of layers that the model gives (Module.division), and an axis `pp` for a pipeline of the
+ * stages that it gives, with the schedule that waits least among those that fit. The plan is that of the chosen
  * strategy. `explain` prints it, and `onChoice` is told of it. If only the activations leave no room, it is the strategy
  * that keeps least, and the plan has a step `recompute` besides, by which backward recomputes as much as it must.
  *
@@ -83,17 +76,19 @@ export function auto(options: AutoOptions): Strategy {
     specificationVersion: 1,
     name: 'auto',
     plan(model, axes) {
-      const considered = strategiesFor(model, axes).map((strategy) => {
-        const plan: ModelPlan = strategy.make().plan(model, axes);
-        return { plan, candidate: candidateOf(strategy.name, plan, options) };
-      });
+      const considered = strategiesFor(model, axes, options.microbatches).map(
+        (strategy): Considered => {
+          const plan: ModelPlan = strategy.make().plan(model, axes);
+          return { plan, candidate: candidateOf(strategy, plan, options) };
+        },
+      );
       const candidates = considered.map(({ candidate }) => candidate);
       const fitting = considered.filter(({ candidate }) => candidate.bytes <= options.memoryBytes);
       const [first, ...others] = fitting;
       if (first === undefined) return recomputing(considered, options);
       // Of those that send the same, the first is the simplest.
       const best = others.reduce(
-        (least, each) => (each.candidate.sentBytes < least.candidate.sentBytes ? each : least),
+        (least, each) => (isBetter(each.candidate, least.candidate) ? each : least),
         first,
       );
       options.onChoice?.({ chosen: best.candidate, candidates, passBytes: null });
@@ -117,6 +112,10 @@ function recomputing(considered: readonly Considered[], options: AutoOptions): M
     (least, each) => (each.candidate.bytes < least.candidate.bytes ? each : least),
     first,
   );
+  // A checkpoint around the model would leave no module with which a stage can begin.
+  if (plan.axes.some(({ name, size }) => name === 'pp' && size > 1)) {
+    throw nothingFits(options, candidates);
+  }
   // Without activations, the gradients and what is gathered have to fit.
   if (candidate.bytes - activationBytes >= memoryBytes) throw nothingFits(options, candidates);
   const bytes = Math.floor(memoryBytes - candidate.keptBytes);
@@ -124,44 +123,18 @@ function recomputing(considered: readonly Considered[], options: AutoOptions): M
   return { ...plan, steps: [...plan.steps, new Step(stepKinds.recompute, { bytes })] };
 }
 
-interface NamedStrategy {
-  readonly name: string;
-  readonly make: () => Strategy;
+/** Whether a strategy sends less than another, or the same and waits less. */
+function isBetter(candidate: AutoCandidate, other: AutoCandidate): boolean {
+  return candidate.sentBytes === other.sentBytes
+    ? candidate.bubble < other.bubble
+    : candidate.sentBytes < other.sentBytes;
 }
 
-function strategiesFor(model: ModelSpec, axes: readonly MeshAxis[]): readonly NamedStrategy[] {
-  const sizes = new Map(axes.map(({ name, size }) => [name, size]));
-  const unknown = axes.find(({ name }) => name !== 'dp' && name !== 'tp');
-  const hasLayers = (sizes.get('tp') ?? 1) > 1;
-  if (unknown !== undefined || (hasLayers && model.division?.styles === undefined)) {
-    const asked = `auto() on the axes ${axes.map(({ name, size }) => `${name} of ${size}`).join(', ')}`;
-    throw new LayoutError(
-      {
-        asked,
-        found:
-          unknown === undefined
-            ? 'a model that does not say how its layers are divided'
-            : `the axis '${unknown.name}', for which it has no strategy`,
-        todo: 'Use axes dp and tp, or choose the strategy by `shardwise plan` and name it',
-      },
-      { axes: axes.map(({ name }) => name) },
-    );
-  }
-  const ofData: readonly NamedStrategy[] = [
-    { name: 'ddp', make: () => ddp() },
-    { name: 'zero 1', make: () => zero({ stage: 1 }) },
-    { name: 'zero 2', make: () => zero({ stage: 2 }) },
-    { name: 'fsdp', make: () => fsdp() },
-  ];
-  if (!hasLayers) return ofData;
-  if (!sizes.has('dp')) return [{ name: 'tensorParallel', make: () => tensorParallel() }];
-  return ofData.map(({ name, make }) => ({
-    name: `tensorParallel × ${name}`,
-    make: () => compose(tensorParallel(), make()),
-  }));
-}
-
-function candidateOf(name: string, plan: ModelPlan, options: AutoOptions): AutoCandidate {
+function candidateOf(
+  { name, activationShare = 1, bubble = 0 }: NamedStrategy,
+  plan: ModelPlan,
+  options: AutoOptions,
+): AutoCandidate {
   const { activationBytes = 0, optimizerTensors = 2 } = options;
   const { statesBytes, gradientBytes, bufferBytes } = planMemory(plan, { optimizerTensors });
   const states = statesBytes + (bufferBytes ?? 0);
@@ -178,9 +151,10 @@ function candidateOf(name: string, plan: ModelPlan, options: AutoOptions): AutoC
   const gathered = 2 * Math.max(0, ...gathers.map(({ bytes }) => bytes));
   return {
     name,
-    bytes: states + activationBytes + gathered,
+    bytes: states + activationShare * activationBytes + gathered,
     keptBytes: states - gradientBytes,
     sentBytes,
+    bubble,
   };
 }
 
