@@ -155,14 +155,14 @@ describe('members that come and go', () => {
       exchange: (round, message) => members.exchange(round, message),
       follow: (completed) => members.follow(completed),
       took(state) {
-        if (state.completed < 40 || isSpoilt) return members.took(state);
+        if (state.completed < 20 || isSpoilt) return members.took(state);
         isSpoilt = true;
         return members.took({ ...state, bytes: state.bytes.map((byte) => byte ^ 1) });
       },
       refuse: (round, refused) => members.refuse(round, refused),
     });
     const train = async ({ update, outerSteps, values }: Trainer): Promise<unknown> => {
-      while (outerSteps() < 60) await update(1);
+      while (outerSteps() < 40) await update(1);
       return values();
     };
     const found = await network.run(
@@ -173,7 +173,7 @@ describe('members that come and go', () => {
       ]),
     );
     expect(isSpoilt).toBe(true);
-    for (const values of found) expect(values).toEqual([-60, -120]);
+    for (const values of found) expect(values).toEqual([-40, -80]);
     const taken = network.notices.filter((each) => each.startsWith('wrong: takes the state'));
     expect(taken.length).toBeGreaterThan(1);
   });
