@@ -46,7 +46,8 @@ export async function trainMember(task: MemberTask): Promise<MemberResult> {
     before = outerSteps;
   }
   const values: number[] = [];
-  for (const parameter of model.parameters()) values.push(...(await parameter.data()));
+  for (const parameter of model.parameters())
+    values.push(...Array.from(await parameter.data(), Number));
   member.close();
   return { rounds: before, values };
 }

@@ -100,7 +100,7 @@ export function expectUnchanged(seed: number, frames: number): void {
     completed += 1;
     for (const each of members) {
       each.tell(state(completed));
-      const ended = each.messages.filter(({ kind }) => kind === 'closed');
+      const ended = each.messages.filter((message) => message.kind === 'closed');
       expect(ended.map(({ round }) => round)).toEqual([completed - 1]);
       const named = ended.flatMap(({ updates }) => updates.map(({ name }) => name));
       expect(named.filter((name) => name !== 'stranger')).toEqual(['first', 'second', 'third']);
