@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Coordinator } from '../../src/together/coordinator/coordinator.ts';
+import type { Coordinator } from '../../src/together/coordinator/coordinator.ts';
 import { encodeMessage, parseFromCoordinator } from '../../src/together/protocol/messages.ts';
 import { decodePiece, encodePiece } from '../../src/together/protocol/pieces.ts';
 import { Connection, enterAs, hashOf, testCoordinator, token } from './connection.ts';
