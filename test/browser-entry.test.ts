@@ -29,6 +29,7 @@ test.each([
       'zod',
     ],
   ],
+  ['shardwise/src/together/index.ts', ['@shardwise/core/base', '@shardwise/core/spec', 'zod']],
   ['wasm-assembler/src/index.ts', []],
   ['strategies/src/index.ts', ['@shardwise/core/extend']],
   ['parameter-server/src/index.ts', ['@shardwise/core/extend', '@shardwise/strategies']],

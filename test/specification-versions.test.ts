@@ -5,7 +5,7 @@ import {
   singleGroup,
 } from '@shardwise/collectives';
 import { ConfigError, nn, setRank } from '@shardwise/core';
-import { compose, ddp, parallelize, planFor } from '@shardwise/strategies';
+import { compose, ddp, diloco, type Members, parallelize, planFor } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { init } from 'shardwise';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -20,6 +20,8 @@ function ofVersion<T extends object>(version: number | undefined, object: T): T 
 const model = (): nn.Linear => new nn.Linear(2, 2);
 const [transport] = createLoopbackTransports(1);
 
+const nobody: Partial<Members> = {};
+
 const doors = {
   'init with a device': (version) => init({ device: ofVersion(version, interpreter()) }),
   'init with a group': (version) => init({ group: ofVersion(version, singleGroup()) }),
@@ -27,6 +29,8 @@ const doors = {
   'createGroup with a transport': (version) => createGroup(ofVersion(version, transport!)),
   'createMesh with a group': (version) =>
     createMesh(ofVersion(version, singleGroup()), [{ name: 'dp', size: 1 }]),
+  'diloco with members': (version) =>
+    diloco({ every: 1, members: ofVersion(version, nobody as Members) }),
   'a strategy': (version) => parallelize(model(), ofVersion(version, ddp())),
 } satisfies Record<string, (version: number | undefined) => unknown>;
 

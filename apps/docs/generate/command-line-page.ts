@@ -14,6 +14,7 @@ const COMMANDS = [
   ['export'],
   ['estimate-memory'],
   ['config'],
+  ['coordinate'],
 ] as const;
 
 /** Makes the page with what each command prints for `--help`. */

@@ -1,62 +1,16 @@
-import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
-import { Coordinator } from '../../src/together/coordinator/coordinator.ts';
-import type { Frame, Link, LinkEvents } from '../../src/together/protocol/link.ts';
-import {
-  encodeMessage,
-  type FromMember,
-  parseFromCoordinator,
-} from '../../src/together/protocol/messages.ts';
+import type { Frame } from '../../src/together/protocol/link.ts';
+import { encodeMessage, type FromMember } from '../../src/together/protocol/messages.ts';
 import { encodePiece } from '../../src/together/protocol/pieces.ts';
+import { Connection, enterAs, hashOf, testCoordinator, token } from './connection.ts';
 import { randomOf } from './virtual-network.ts';
-
-const token = 'a token that members know';
-const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
-
-/** A connection whose frames arrive at once. */
-class Connection {
-  readonly got: Frame[] = [];
-  isOpen = true;
-  readonly #events: LinkEvents;
-
-  constructor(coordinator: Coordinator) {
-    const link: Link = {
-      bufferedBytes: 0,
-      send: (frame) => void this.got.push(frame),
-      close: () => void (this.isOpen = false),
-    };
-    this.#events = coordinator.connect(link);
-  }
-
-  send(frame: Frame): void {
-    this.#events.receive(frame);
-  }
-
-  tell(message: FromMember): void {
-    this.send(encodeMessage(message));
-  }
-
-  end(): void {
-    this.#events.closed();
-  }
-}
-
-const enter = {
-  kind: 'enter',
-  model: hashOf('model'),
-  settings: '{}',
-  messageBytes: [4],
-  stateBytes: 8,
-  completed: 0,
-  hash: hashOf('0'),
-} as const;
 
 /** Frames that members send, from which those of strangers are made. */
 function samples(completed: number): readonly Frame[] {
   const piece = { round: completed, member: 1, offset: 0, bytes: Uint8Array.of(1, 2, 3, 4) };
   return [
     encodeMessage({ kind: 'hello', version: 1, token, name: 'stranger' }),
-    encodeMessage({ ...enter, completed, hash: hashOf(String(completed)) }),
+    encodeMessage(enterAs(completed)),
     encodeMessage({ kind: 'took', completed, hash: hashOf('other') }),
     // By this one, a stranger who has entered becomes a member.
     encodeMessage({ kind: 'took', completed, hash: hashOf(String(completed)) }),
@@ -94,22 +48,11 @@ function strangeFrame(random: () => number, completed: number): Frame {
 export function expectUnchanged(seed: number, frames: number): void {
   const random = randomOf(seed);
   let nowMs = 0;
-  const coordinator = new Coordinator({
-    isToken: (text) => text === token,
-    maxMembers: 16,
-    roundTimeoutMs: 100,
-    stateTimeoutMs: 100,
-    maxBufferedBytes: 1e6,
-    now: () => nowMs,
-  });
-  const members = ['first', 'second', 'third'].map((name) => {
-    const connection = new Connection(coordinator);
-    connection.tell({ kind: 'hello', version: 1, token, name });
-    return connection;
-  });
+  const coordinator = testCoordinator(() => nowMs);
+  const members = ['first', 'second', 'third'].map((name) => new Connection(coordinator, name));
   const [first, ...others] = members;
   if (first === undefined) throw new RangeError('three members');
-  first.tell(enter);
+  first.tell(enterAs(0));
   let completed = 0;
   const state = (of: number): FromMember => ({
     kind: 'took',
@@ -127,7 +70,7 @@ export function expectUnchanged(seed: number, frames: number): void {
       }),
     );
   // The others wait for the state after the first round, which the first one gives.
-  for (const other of others) other.tell(enter);
+  for (const other of others) other.tell(enterAs(0));
   update(first, 0);
   first.tell(state(1));
   for (const other of others) other.tell(state(1));
@@ -144,7 +87,7 @@ export function expectUnchanged(seed: number, frames: number): void {
       stranger = new Connection(coordinator);
       const isIn = random() < 0.7;
       if (isIn) stranger.tell({ kind: 'hello', version: 1, token, name: 'stranger' });
-      if (isIn && random() < 0.7) stranger.tell({ ...enter, completed });
+      if (isIn && random() < 0.7) stranger.tell(enterAs(completed));
     }
     stranger.send(strangeFrame(random, completed));
     stranger.got.length = 0;
@@ -157,10 +100,7 @@ export function expectUnchanged(seed: number, frames: number): void {
     completed += 1;
     for (const each of members) {
       each.tell(state(completed));
-      const ended = each.got.flatMap((frame) => {
-        const message = typeof frame === 'string' ? parseFromCoordinator(frame) : null;
-        return message?.kind === 'closed' ? [message] : [];
-      });
+      const ended = each.messages.filter((message) => message.kind === 'closed');
       expect(ended.map(({ round }) => round)).toEqual([completed - 1]);
       const named = ended.flatMap(({ updates }) => updates.map(({ name }) => name));
       expect(named.filter((name) => name !== 'stranger')).toEqual(['first', 'second', 'third']);

@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions, option, type OptionRules, requireVersion } from '@shardwise/core/extend';
 import { aggregateRule, type Aggregate } from './aggregation/aggregate-option.ts';
 import type { StrategyWithOuterSteps } from './local-sgd.ts';
 import type { Members } from './members/members.ts';
@@ -74,6 +74,7 @@ export function diloco(options: DiLoCoOptions): StrategyWithOuterSteps {
   const strategy = 'diloco';
   const outer = new OuterState(strategy);
   const { members = null } = options;
+  if (members !== null) requireVersion('diloco with members', members, 1);
   const times = { every, fragments, fragmentSyncDelay, fragmentUpdateAlpha };
   const common = { strategy, axis, ...times, bits, aggregate, faulty, ...settings };
   const data = { ...common, members, state: outer };

@@ -50,7 +50,8 @@ export class OuterUpdater implements Updater {
     const updated = groups.flatMap(({ params }) => params);
     this.#requireOneOptimizer(new Set(updated));
     this.#requireKnown(updated);
-    await this.begin();
+    // The gradients of a newcomer are those of the values that it came with.
+    if (await this.begin()) return;
     await updateHere();
     const { period, delay } = this.#times;
     const { outerSteps } = this.#progress;
@@ -64,17 +65,19 @@ export class OuterUpdater implements Updater {
 
   /**
    * Takes the values with which all ranks begin, unless it has them already. So weights may be loaded until the first
-   * update. Throws CollectiveMismatchError on every rank if the ranks have different ones.
+   * update. Resolves with whether they are those of others. Throws CollectiveMismatchError on every rank if the ranks of a
+   * fixed group have different ones.
    */
-  async begin(): Promise<void> {
+  async begin(): Promise<boolean> {
     const { group } = this.#meeting;
     const isRestored = this.fragments.every(({ state }) => state !== null);
     if (!isRestored) for (const fragment of this.fragments) await fragment.begin(this.#meeting);
     const anchors = this.fragments.flatMap(({ state: own }) => own?.anchor ?? []);
     const state = await group.begin({ anchors, isRestored, state: () => this.#state() });
-    if (state === null) return;
+    if (state === null) return false;
     await this.#replace(state);
     await this.#takeMissed();
+    return true;
   }
 
   /** Takes an outer step of every fragment now, so that all ranks have one model. It is a collective. */

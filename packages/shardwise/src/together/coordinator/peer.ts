@@ -9,7 +9,7 @@ export interface StateHash {
 }
 
 /** A state that a member waits for. */
-export interface Awaited {
+interface Awaited {
   readonly completed: number;
   /** The member that sends it. */
   readonly from: Peer;

@@ -47,7 +47,7 @@ export class RunMember implements Members {
   /** The state that this member has. */
   #state: { readonly completed: number; readonly hash: string } | null = null;
   #hasBegun = false;
-  #open: { readonly round: number; readonly isIn: boolean } | null = null;
+  #open: { readonly round: number; readonly size: number; readonly isIn: boolean } | null = null;
   #rounds = new Map<number, RoundView>();
   #awaited: AwaitedState | null = null;
   #arrived: MemberState | null = null;
@@ -67,6 +67,11 @@ export class RunMember implements Members {
   /** The number of this member. After a lost connection it has another one. */
   get number(): number {
     return this.#number;
+  }
+
+  /** The number of members in the present round. 0: it is not known, because there is no connection. */
+  get groupSize(): number {
+    return this.#open?.size ?? 0;
   }
 
   /** Connects, and waits until the coordinator lets this member in. Rejects with RefusedError. */
@@ -307,8 +312,7 @@ export class RunMember implements Members {
         this.#awaited.hash = message.hash;
         return this.#checkAwaited();
       case 'round':
-        this.#open = { round: message.round, isIn: message.group.includes(this.#number) };
-        return undefined;
+        return this.#begins(message.round, message.group);
       case 'closed':
         return this.#ended(message.round, message.updates);
       case 'alive':
@@ -316,6 +320,10 @@ export class RunMember implements Members {
       default:
         return message satisfies never;
     }
+  }
+
+  #begins(round: number, group: readonly number[]): void {
+    this.#open = { round, size: group.length, isIn: group.includes(this.#number) };
   }
 
   #await(completed: number): void {

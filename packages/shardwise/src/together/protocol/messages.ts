@@ -4,7 +4,7 @@ import { MAX_MEMBERS, MAX_NAME_LENGTH, MAX_TEXT_LENGTH, MAX_TOKEN_LENGTH } from 
 // What members and their coordinator tell each other, as JSON. Nothing else is accepted.
 
 /** Asks to be let in. It is the first message. */
-export interface Hello {
+interface Hello {
   readonly kind: 'hello';
   readonly version: number;
   readonly token: string;
@@ -25,7 +25,7 @@ export interface Enter {
 }
 
 /** The hash of a member's state after so many rounds. */
-export interface Took {
+interface Took {
   readonly kind: 'took';
   readonly completed: number;
   readonly hash: string;

@@ -1,7 +1,7 @@
 import { PIECE_BYTES } from './limits.ts';
 
 /** What data is: what a member has learned in a round, or the state after some rounds. */
-export type DataKind = 'update' | 'state';
+type DataKind = 'update' | 'state';
 
 /** A stretch of data on its way between members. The coordinator passes it on. */
 export interface Piece {
