@@ -11,6 +11,8 @@ export interface TcpPlace {
   readonly peers?: readonly number[];
   /** Gives up joining. */
   readonly signal?: AbortSignal;
+  /** False: the launcher notices ranks that are stopped. */
+  readonly heartbeat?: false;
 }
 
 /**
