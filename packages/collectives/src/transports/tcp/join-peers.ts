@@ -67,6 +67,7 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
   }, timeoutMs);
   const giveUp = (): void => late.reject(signal?.reason);
   signal?.addEventListener('abort', giveUp);
+  if (signal?.aborted === true) giveUp();
   try {
     await Promise.race([tellAddress(options, { host, port: listener.port }), late.promise]);
     const learnt = learnAddresses(options, end.peers, deadline);

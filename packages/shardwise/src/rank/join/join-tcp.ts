@@ -39,6 +39,7 @@ export async function meetByTcp(
   const store = await connectStore({ ...at, secret });
   const giveUp = (): void => store.close();
   place.signal?.addEventListener('abort', giveUp);
+  if (place.signal?.aborted === true) giveUp();
   try {
     return await tcpTransport({ store, ...place, epoch, secret, host });
   } finally {
