@@ -61,6 +61,36 @@ describe('a rank that ends or stops', () => {
   });
 });
 
+describe('ranks that a launcher watches', () => {
+  it('send no heartbeats, and learn at once of one that closes', async () => {
+    const store = new MemoryStore();
+    const options = { store, size: 2, secret, heartbeat: false } as const;
+    const [first, second] = await Promise.all(
+      [0, 1].map((rank) => tcpTransport({ ...options, rank })),
+    );
+    const received = new Uint8Array(1);
+    await Promise.all([first?.send(1, 0, Uint8Array.of(7)), second?.recv(0, 0, received)]);
+    expect(received[0]).toBe(7);
+    const late = errorOf(Promise.resolve(second?.recv(0, 1, received)));
+    first?.close(new Error('its world is over'));
+    expect((await late).message).toContain('rank 0 of the world');
+    second?.close();
+  });
+
+  it('give up joining when they are told to, and leave the place to others', async () => {
+    const store = new MemoryStore();
+    const joining = new AbortController();
+    const options = { store, size: 2, secret, heartbeat: false } as const;
+    const alone = errorOf(tcpTransport({ ...options, rank: 0, signal: joining.signal }));
+    joining.abort(new Error('others train'));
+    expect((await alone).message).toBe('others train');
+    const next = await Promise.all(
+      [0, 1].map((rank) => tcpTransport({ ...options, rank, epoch: 1 })),
+    );
+    for (const transport of next) transport.close();
+  });
+});
+
 describe('who may join', () => {
   it('a rank with another secret is refused, and told so', async () => {
     const store = new MemoryStore();

@@ -41,10 +41,6 @@ export function setRank(rank: Rank): void {
     forgetPending();
     forgetCollectives();
     forgetValues(smallValues());
-    // What ranks compare of their steps begins anew, because the next world may have ranks that have made none.
-    rankState.stepSettings.clear();
-    rankState.reductionsIfUsed.clear();
-    rankState.hasCollectives = false;
   }
   rankState.tracesCallSites = true;
   const mesh = rank.mesh ?? new LocalMesh();

@@ -59,6 +59,11 @@ export function printedRun(output: string): PrintedRun {
   });
 }
 
+/** Returns the last step that a run has printed, or 0. */
+export function lastStepOf({ stdout }: { readonly stdout: string }): number {
+  return Math.max(0, ...printedRun(stdout).steps.map(({ step }) => step));
+}
+
 /** How many ranks trained from a step on. */
 interface Stretch {
   readonly first: number;

@@ -1,11 +1,15 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Command, fixture } from './command.ts';
+import { repository } from '../../../test/support/documents.ts';
+import { runCommand } from '../../../test/support/run-command.ts';
+import { Command } from './command.ts';
 import { lossesOf } from './disturbed-run.ts';
-import { printedRun, stretchesOf, survivorScript, undisturbed } from './survivals.ts';
+import { lastStepOf, printedRun, stretchesOf, survivorScript, undisturbed } from './survivals.ts';
 
+const example = join(repository, 'apps/docs/examples/terminal/survive.ts');
 let cwd = '';
 beforeEach(async () => {
   cwd = await mkdtemp(join(tmpdir(), 'shardwise-survive-'));
@@ -23,31 +27,31 @@ async function expectUndisturbed(run: Command, total: number): Promise<void> {
 }
 
 describe('--min-nproc', { timeout: 240_000 }, () => {
-  it('has the other processes go on, to the bits of a run without faults', async () => {
-    const script = survivorScript(
-      { steps: 60, pauseMs: 60, folder: cwd },
-      '2:3:inside:kill',
-      '0:6:after:kill',
-    );
-    const args = ['run', '--nproc', '3', '--min-nproc', '1', '--max-restarts', '1'];
+  it('has the other processes go on, and another one come, to the bits of a run without faults', async () => {
+    const faults = ['3:3:inside:kill', '0:6:after:kill', '1:9:before:kill'];
+    const script = survivorScript({ steps: 1_000_000, pauseMs: 30, folder: cwd }, ...faults);
+    const args = ['run', '--nproc', '4', '--min-nproc', '1', '--max-restarts', '1'];
     const run = new Command([...args, '--run-dir', 'out', ...script], { cwd });
-    expect(await run.ended(), run.output).toBe(0);
-    expect(run.stderr + run.stdout).toContain(
-      'Rank 2 was lost: its process was ended by SIGKILL. 2 ranks go on after step 2.',
+    await run.says(/Rank \d came in the place of lost ones/);
+    const reached = lastStepOf(run);
+    while (lastStepOf(run) < Math.max(reached, 10) + 3) await sleep(20);
+    run.kill('SIGINT');
+    expect(await run.ended(), run.output).toBe(130);
+    expect(run.output).toContain(
+      'Rank 3 was lost: its process was ended by SIGKILL. 3 ranks go on after step 2.',
     );
-    await expectUndisturbed(run, 60);
+    // Rank 0 died when it had made update 6, which the others have made, too.
+    expect(run.output).toMatch(/Rank 0 was lost: .* ranks? goe?s? on after step 6\./);
     const { beginnings } = printedRun(run.stdout);
-    const pids = (worldSize: number, start: number): readonly number[] =>
+    await expectUndisturbed(run, lastStepOf(run));
+    const pidsAt = (start: number, worldSize: number): readonly number[] =>
       beginnings
-        .filter((each) => each.worldSize === worldSize && each.start === start)
+        .filter((each) => each.start === start && each.worldSize === worldSize)
         .toSorted((a, b) => a.rank - b.rank)
         .map(({ pid }) => pid);
-    const [first, second, third] = pids(3, 0);
-    // The survivors keep their processes.
-    expect(pids(2, 2)).toEqual([first, second]);
-    // Rank 0 died when it had made update 6, which the other one has too.
-    expect(new Set(beginnings.map(({ pid }) => pid)).size).toBe(4);
-    expect(beginnings.filter(({ pid }) => pid === third)).toHaveLength(1);
+    // Those who go on keep their processes, and one process has come.
+    expect(pidsAt(2, 3)).toEqual(pidsAt(0, 4).slice(0, 3));
+    expect(new Set(beginnings.map(({ pid }) => pid)).size).toBe(5);
   });
 
   it('ends as without it where fewer are left', async () => {
@@ -58,13 +62,10 @@ describe('--min-nproc', { timeout: 240_000 }, () => {
     expect(run.stderr).toMatch(/^Rank 1 failed first: its process was ended by SIGKILL$/m);
   });
 
-  it('starts all ranks again whose script calls init()', async () => {
-    const args = ['run', '--nproc', '2', '--min-nproc', '1', '--max-restarts', '1'];
-    const script = [fixture('elastic.ts'), '8', '1', '1:5:kill', '1'];
-    const run = new Command([...args, '--run-dir', 'out', ...script], { cwd });
-    expect(await run.ended(), run.output).toBe(0);
-    expect(run.stderr).toContain('Starting again (restart 1 of 1) with 2 ranks from ');
-    expect(run.stdout).toContain('after step 4');
+  it('needs no launcher: the example of the guide trains alone', async () => {
+    const { exitCode, output } = await runCommand('node', [example], { cwd });
+    expect(exitCode, output).toBe(0);
+    expect(output).toContain('step 200');
   });
 
   it('has threads go on after one threw, and the last one alone', async () => {

@@ -3,16 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { Command } from './command.ts';
+import { Command, fixture } from './command.ts';
 import { childrenOf, lossesOf, randomNumbers } from './disturbed-run.ts';
-import { printedRun, stretchesOf, survivorScript, undisturbed } from './survivals.ts';
+import { lastStepOf, printedRun, stretchesOf, survivorScript, undisturbed } from './survivals.ts';
 
 const KILLS = 24;
 const RANKS = 4;
 const PAUSE_MS = 100;
 
-describe('ranks that are killed at random moments', { timeout: 3_600_000 }, () => {
-  it(`${KILLS} times leave the bits of a run without`, async () => {
+describe('--min-nproc', { timeout: 3_600_000 }, () => {
+  it(`leaves the bits of a run without faults after ${KILLS} kills at random moments`, async () => {
     const cwd = await mkdtemp(join(tmpdir(), 'shardwise-survive-'));
     const script = survivorScript({ steps: 1_000_000, pauseMs: PAUSE_MS, folder: cwd });
     const args = ['run', '--nproc', String(RANKS), '--min-nproc', '1'];
@@ -20,8 +20,7 @@ describe('ranks that are killed at random moments', { timeout: 3_600_000 }, () =
     const run = new Command([...args, ...options, ...script], { cwd });
     const random = randomNumbers(KILLS);
     const killed = new Set<number>();
-    const lastStep = (): number =>
-      Math.max(0, ...printedRun(run.stdout).steps.map(({ step }) => step));
+    const lastStep = (): number => lastStepOf(run);
     await run.says(/^step 2/m);
     while (killed.size < KILLS) {
       await sleep(random() * 2000);
@@ -48,7 +47,7 @@ describe('ranks that are killed at random moments', { timeout: 3_600_000 }, () =
     expect(await run.ended(), run.output).toBe(130);
     expect(run.output).not.toContain('Starting again');
     const found = printedRun(run.stdout);
-    const total = Math.max(...found.steps.map(({ step }) => step));
+    const total = lastStep();
     const stretches = stretchesOf(found, total);
     console.log(`${total} steps in ${stretches.length} stretches of ranks that stayed the same`);
     const calm = await undisturbed(stretches);
@@ -59,5 +58,15 @@ describe('ranks that are killed at random moments', { timeout: 3_600_000 }, () =
     for (const { values } of found.ends) expect(values).toEqual(calm.values);
     const reported = await lossesOf(join(cwd, 'out', 'metrics.jsonl'));
     expect([...reported.values()]).toEqual(calm.losses);
+  });
+
+  it('starts all ranks again whose script calls init()', async () => {
+    const cwd = await mkdtemp(join(tmpdir(), 'shardwise-survive-'));
+    const args = ['run', '--nproc', '2', '--min-nproc', '1', '--max-restarts', '1'];
+    const script = [fixture('elastic.ts'), '8', '1', '1:5:kill', '1'];
+    const run = new Command([...args, '--run-dir', 'out', ...script], { cwd });
+    expect(await run.ended(), run.output).toBe(0);
+    expect(run.stderr).toContain('Starting again (restart 1 of 1) with 2 ranks from ');
+    expect(run.stdout).toContain('after step 4');
   });
 });

@@ -1,10 +1,15 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { manualSeed, nn, optim, randomState, setRandomState } from '@shardwise/core';
 import { ConfigError, TensorStateError } from '@shardwise/core/spec';
 import { ddp, fsdp, parallelize } from '@shardwise/strategies';
 import type { Strategy } from '@shardwise/core/extend';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { checkpoints } from 'shardwise';
 import { describe, expect, it } from 'vitest';
-import type { RankContext } from '../src/rank/rank-context.ts';
+import { AgreedStop } from '../src/rank/agreed-stop.ts';
+import { createRankContext } from '../src/rank/create-rank-context.ts';
 import { agreeOnState } from '../src/rank/members/agree-on-state.ts';
 import { commitState, unpackState, type Training } from '../src/rank/members/committed-state.ts';
 import { MembershipChange } from '../src/rank/members/member-link.ts';
@@ -28,14 +33,32 @@ const valuesOf = async ({ model }: Training): Promise<readonly number[]> => {
   return data.flatMap((each) => [...each].map(Number));
 };
 
-/** Returns what a survivor needs, apart from the context, whose group and checkpoint are all that it uses. */
 function survivorOf(
-  { group }: RankInThread,
-  more: { readonly hasChanged?: () => boolean; readonly onBound?: (reason: string) => void } = {},
+  { rank, group, mesh, device }: RankInThread,
+  more: {
+    readonly hasChanged?: () => boolean;
+    readonly onBound?: (reason: string) => void;
+    readonly resumeDirectory?: string;
+  } = {},
 ): Survivor {
-  const context: Partial<RankContext> = { group, resumeDirectory: undefined };
+  const { context } = createRankContext({
+    rank,
+    localRank: rank,
+    transport: { kind: 'own', reason: 'ranks of a test' },
+    device,
+    group,
+    mesh,
+    memoryBytes: () => undefined,
+    utilization: null,
+    profile: null,
+    runDirectory: tmpdir(),
+    resumeDirectory: more.resumeDirectory,
+    stop: new AgreedStop(group),
+    send: () => undefined,
+    onClose: () => undefined,
+  });
   return new Survivor({
-    context: context as RankContext,
+    context,
     taken: undefined,
     hasChanged: more.hasChanged ?? (() => false),
     onBound: more.onBound ?? (() => undefined),
@@ -151,6 +174,21 @@ describe('a commit', () => {
       }
     },
   );
+
+  it('comes after the checkpoint that the run continues from', async () => {
+    const place = await mkdtemp(join(tmpdir(), 'shardwise-survivor-'));
+    await onRanks(1, async (rank) => {
+      const training = await trained(3, rank);
+      const values = await valuesOf(training);
+      const folder = await checkpoints.save(place, { step: 3, ...training });
+      const { context } = survivorOf(rank, { resumeDirectory: folder });
+      const fresh = await trained(0, rank);
+      expect(await context.resume(fresh)).toBe(3);
+      expect(await valuesOf(fresh)).toEqual(values);
+      await expect(context.commit(3)).rejects.toThrow('commit(3) after 3');
+      await context.commit(4);
+    });
+  });
 
   it('is refused before resume, and for a step that is not the next one', async () => {
     await onRanks(1, async (rank) => {

@@ -29,7 +29,8 @@ export interface JoinOptions {
   readonly encrypt: boolean;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
-  readonly heartbeat: HeartbeatTimes;
+  /** Null: none are sent. */
+  readonly heartbeat: HeartbeatTimes | null;
   readonly maxUnexpectedBytes: number;
 }
 
@@ -37,7 +38,7 @@ export interface JoinOptions {
  * Joins the ranks of a job: each rank listens, tells its address through the store, and connects to its peers.
  */
 export async function joinPeers(options: JoinOptions): Promise<WatchedTransport> {
-  const { rank, size, epoch, secret, encrypt, timeoutMs, signal } = options;
+  const { rank, size, epoch, secret, encrypt, timeoutMs, signal, heartbeat } = options;
   signal?.throwIfAborted();
   const end = new TcpEnd(options);
   const whole = Promise.withResolvers<void>();
@@ -66,6 +67,7 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
   }, timeoutMs);
   const giveUp = (): void => late.reject(signal?.reason);
   signal?.addEventListener('abort', giveUp);
+  if (signal?.aborted === true) giveUp();
   try {
     await Promise.race([tellAddress(options, { host, port: listener.port }), late.promise]);
     const learnt = learnAddresses(options, end.peers, deadline);
@@ -85,7 +87,7 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
       link.attachIncoming(await connectPeer(at, link.reader));
       if (end.missing().length === 0) whole.resolve();
     });
-    if (end.peers.length > 0) {
+    if (end.peers.length > 0 && heartbeat !== null) {
       const task = {
         targets: targets.map(({ peer, ...address }) => ({
           ...address,
@@ -93,13 +95,13 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
         })),
         secret,
         encrypt,
-        intervalMs: options.heartbeat.intervalMs,
+        intervalMs: heartbeat.intervalMs,
         timeoutMs: leftMs(),
       };
       end.onEnd(startHeartbeats(task, heard.resolve, heard.reject));
     } else {
       heard.resolve();
-      whole.resolve();
+      if (end.peers.length === 0) whole.resolve();
     }
     const joined = Promise.all([...connected, whole.promise, heard.promise]);
     await Promise.race([joined, end.ended, late.promise]);

@@ -17,7 +17,8 @@ export interface TcpEndOptions {
   readonly rank: number;
   readonly size: number;
   readonly peers: readonly number[];
-  readonly heartbeat: HeartbeatTimes;
+  /** Null: none are sent. */
+  readonly heartbeat: HeartbeatTimes | null;
   readonly maxUnexpectedBytes: number;
 }
 
@@ -30,7 +31,7 @@ export class TcpEnd implements WatchedTransport {
   readonly peers: readonly number[];
   readonly ended: Promise<never>;
   readonly #links: ReadonlyMap<number, PeerLink>;
-  readonly #monitor: HeartbeatMonitor;
+  readonly #monitor: HeartbeatMonitor | null;
   readonly #end: (error: Error) => void;
   readonly #atEnd: (() => void)[] = [];
   #isOver = false;
@@ -48,31 +49,39 @@ export class TcpEnd implements WatchedTransport {
     const fail = (error: CollectiveError): void => this.#fail(error);
     const shared = { rank, maxUnexpectedBytes, wakefulness: new Wakefulness(), fail };
     this.#links = new Map(this.peers.map((peer) => [peer, new PeerLink({ ...shared, peer })]));
-    this.#monitor = new HeartbeatMonitor(heartbeat, (peer, silentMs) =>
-      this.#hearNothing(peer, silentMs, heartbeat.limitMs),
-    );
+    this.#monitor =
+      heartbeat &&
+      new HeartbeatMonitor(heartbeat, (peer, silentMs) =>
+        this.#hearNothing(peer, silentMs, heartbeat.limitMs),
+      );
   }
 
   /** The ranks with which not all connections have been made. */
   missing(): readonly number[] {
-    return this.peers.filter((peer) => !this.link(peer).isWhole || !this.#monitor.has(peer));
+    return this.peers.filter(
+      (peer) => !this.link(peer).isWhole || this.#monitor?.has(peer) === false,
+    );
   }
 
   /** Why a connection to this rank is one too many. Undefined if it is not. */
   refusal({ purpose, from }: Hello): string | undefined {
     if (this.#isOver) return `rank ${this.rank} has ended`;
-    const isKnown = purpose === 'heartbeat' ? this.#monitor.has(from) : this.link(from).hasOutgoing;
+    if (purpose === 'heartbeat' && this.#monitor === null) {
+      return `rank ${this.rank} was told to use no heartbeats`;
+    }
+    const isKnown =
+      purpose === 'heartbeat' ? this.#monitor?.has(from) === true : this.link(from).hasOutgoing;
     return isKnown ? `rank ${from} is connected to rank ${this.rank} already` : undefined;
   }
 
   accept({ purpose, from }: Hello, socket: Socket, rest: Uint8Array): void {
-    if (purpose === 'heartbeat') this.#monitor.attach(from, socket);
+    if (purpose === 'heartbeat') this.#monitor?.attach(from, socket);
     else this.link(from).attachOutgoing(socket, rest);
   }
 
   /** Notes that all peers are there, so that their silence counts from now on. */
   start(): void {
-    this.#monitor.start();
+    this.#monitor?.start();
   }
 
   /** Calls `callback` when the transport ends, or now if it has ended. */
@@ -120,14 +129,14 @@ export class TcpEnd implements WatchedTransport {
     if (this.#isOver) return false;
     this.#isOver = true;
     this.#end(error);
-    this.#monitor.stop();
+    this.#monitor?.stop();
     for (const callback of this.#atEnd.splice(0)) callback();
     return true;
   }
 
   #hearNothing(peer: number, silentMs: number, limitMs: number): void {
     if (this.link(peer).isOver) {
-      this.#monitor.forget(peer);
+      this.#monitor?.forget(peer);
       return;
     }
     const reason =

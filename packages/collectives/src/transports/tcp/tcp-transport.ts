@@ -41,7 +41,11 @@ export interface TcpTransportOptions {
   readonly timeoutMs?: number;
   /** Gives up joining: the call rejects with the signal's reason. Default: none. */
   readonly signal?: AbortSignal;
-  readonly heartbeat?: HeartbeatOptions;
+  /**
+   * False: none are sent, and a rank is lost when its connections close. This is for ranks of one host whose launcher
+   * notices those that are stopped. It is the same on every rank.
+   */
+  readonly heartbeat?: HeartbeatOptions | false;
   /**
    * The number of bytes that a peer may have sent and this rank does not await yet. Beyond it, the peer waits.
    * Default: 64 MiB.
@@ -66,7 +70,10 @@ const tcpRules: OptionRules<TcpTransportOptions> = {
   encrypt: option.flag,
   timeoutMs: option.positive,
   signal: option.object('an AbortSignal'),
-  heartbeat: option.object(),
+  heartbeat: option.either(option.object<HeartbeatOptions>(), {
+    fits: (value) => value === false,
+    expected: 'false',
+  }),
   maxUnexpectedBytes: option.count,
 };
 
@@ -79,8 +86,8 @@ const tcpRules: OptionRules<TcpTransportOptions> = {
 export async function tcpTransport(options: TcpTransportOptions): Promise<WatchedTransport> {
   checkOptions('tcpTransport', options, tcpRules);
   const { rank, size, epoch = 0, host = '127.0.0.1', timeoutMs = 60_000, heartbeat = {} } = options;
-  checkOptions('tcpTransport, heartbeat,', heartbeat, heartbeatRules);
-  const { intervalMs = 250, limitMs = 1500 } = heartbeat;
+  if (heartbeat !== false) checkOptions('tcpTransport, heartbeat,', heartbeat, heartbeatRules);
+  const { intervalMs = 250, limitMs = 1500 } = heartbeat === false ? {} : heartbeat;
   check(Number.isInteger(size) && size > 0, `size ${size}`, 'a world has at least one rank');
   check(
     Number.isInteger(rank) && rank >= 0 && rank < size,
@@ -112,7 +119,7 @@ export async function tcpTransport(options: TcpTransportOptions): Promise<Watche
     encrypt: options.encrypt ?? false,
     timeoutMs,
     signal: options.signal,
-    heartbeat: { intervalMs, limitMs },
+    heartbeat: heartbeat === false ? null : { intervalMs, limitMs },
     maxUnexpectedBytes: options.maxUnexpectedBytes ?? 64 << 20,
   });
 }

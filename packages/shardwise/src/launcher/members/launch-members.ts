@@ -187,6 +187,7 @@ class MembersLaunch {
       this.#members.onNotice(changeText(change));
     }
     for (const each of slots) this.#passHeld(each);
+    this.#form(undefined);
   }
 
   #lose(slot: MemberSlot, end: RankEnd): void {
@@ -224,10 +225,12 @@ class MembersLaunch {
 
   /**
    * Makes the membership of all ranks that are there and tells it to them. `lost` says why a rank of the membership
-   * before is gone. The first membership waits for all ranks.
+   * before is gone. The first membership waits for all ranks. Ranks that come wait until those before them have joined
+   * each other: otherwise some ranks would wait in one membership for ranks that have gone over to the next one.
    */
   #form(lost: string | undefined): void {
     if (this.#grace !== undefined || (this.#told.length === 0 && this.#has('starting'))) return;
+    if (lost === undefined && this.#told.length - 1 > this.#entered) return;
     const isOver = this.#has('finished');
     const next = this.#slots.filter(
       ({ phase }) => phase === 'member' || (phase === 'ready' && !isOver),

@@ -62,6 +62,9 @@ export class MemberSlot {
 
   #begin(): RankHandle {
     const { environment, onMessage } = this.#start;
+    const { TORCHELASTIC_RESTART_COUNT: before = '0' } = environment;
+    const restarts = Number(before) + this.#starts;
+    this.#starts += 1;
     let isGone = false;
     const gone = (end: RankEnd): void => {
       if (isGone) return;
@@ -73,7 +76,7 @@ export class MemberSlot {
     this.#startsAgain = false;
     return new this.#create({
       ...this.#start,
-      environment: { ...environment, TORCHELASTIC_RESTART_COUNT: String(this.#starts++) },
+      environment: { ...environment, TORCHELASTIC_RESTART_COUNT: String(restarts) },
       onMessage: (message) => {
         this.hasStepped ||= message.kind === 'step';
         if (!isGone) onMessage(message);

@@ -11,6 +11,8 @@ export interface TcpPlace {
   readonly peers?: readonly number[];
   /** Gives up joining. */
   readonly signal?: AbortSignal;
+  /** False: the launcher notices ranks that are stopped. */
+  readonly heartbeat?: false;
 }
 
 /**
@@ -37,6 +39,7 @@ export async function meetByTcp(
   const store = await connectStore({ ...at, secret });
   const giveUp = (): void => store.close();
   place.signal?.addEventListener('abort', giveUp);
+  if (place.signal?.aborted === true) giveUp();
   try {
     return await tcpTransport({ store, ...place, epoch, secret, host });
   } finally {

@@ -37,7 +37,7 @@ export interface HeldState {
   pack(): Promise<MemoryFolder>;
 }
 
-export type Checksums = Readonly<Record<string, number>>;
+type Checksums = Readonly<Record<string, number>>;
 
 /** The state of a training after an update, in host memory. */
 interface CopiedState {

@@ -30,7 +30,9 @@ export function memberHost(parts: MemberHostParts): RankHost {
     isRecorded,
     join: () => {
       const hosts = Array.from({ length: worldSize }, () => 0);
-      return joinTcp({ ...way.meeting, epoch }, { rank, size: worldSize, signal }, hosts);
+      // The launcher alone says who is lost, and a thread for heartbeats would take longer to start than all else.
+      const place = { rank, size: worldSize, signal, heartbeat: false } as const;
+      return joinTcp({ ...way.meeting, epoch }, place, hosts);
     },
     enter: async ({ group, traffic }) => {
       const stop = new AgreedStop(group);

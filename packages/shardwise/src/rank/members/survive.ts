@@ -1,5 +1,5 @@
 import { randomState, setRandomState } from '@shardwise/core';
-import { ConfigError } from '@shardwise/core/extend';
+import { ConfigError, rankState } from '@shardwise/core/extend';
 import type { StartedRank } from '../create-rank-context.ts';
 import { findHost } from '../find-host.ts';
 import { checkInit, type InitOptions } from '../init-options.ts';
@@ -100,7 +100,9 @@ class SurvivingRank {
       // A record of each membership would say nothing of a run that has gone on.
       isRecorded: false,
     });
-    const started = await startRank(host, await host.join(), this.#options);
+    const joined = await host.join();
+    forgetSteps();
+    const started = await startRank(host, joined, this.#options);
     // Memory and compiled programs of the device serve the next membership, too.
     this.#options = { ...this.#options, device: started.context.device };
     return started;
@@ -129,6 +131,13 @@ class SurvivingRank {
     }
     await context.close();
   }
+}
+
+/** What ranks compare of their steps begins anew, because ranks that come have made none. */
+function forgetSteps(): void {
+  rankState.stepSettings.clear();
+  rankState.reductionsIfUsed.clear();
+  rankState.hasCollectives = false;
 }
 
 function asError(thrown: unknown): Error {
