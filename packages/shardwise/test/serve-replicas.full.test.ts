@@ -7,8 +7,8 @@ import { setRank } from '@shardwise/core';
 import { Generator } from '@shardwise/core/extend';
 import { byteTokenizer } from '@shardwise/data';
 import { saveTokenizer } from '@shardwise/data/node';
-import { generate, GPT2LMHeadModel } from '@shardwise/models';
-import { savePretrained } from '@shardwise/models/node';
+import { addLora, generate, GPT2LMHeadModel } from '@shardwise/models';
+import { saveAdapter, savePretrained } from '@shardwise/models/node';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { Command } from './command.ts';
@@ -34,6 +34,7 @@ beforeAll(async () => {
   const { inputIds } = tokenizer.encode(prompt);
   const [own = []] = await generate(model, [inputIds], { maxNewTokens: 6 });
   expectedText = tokenizer.decode(own.slice(inputIds.length));
+  await saveAdapter(addLora(model, { rank: 2, targetModules: 'all-linear' }), join(root, 'own'));
 });
 afterEach(async () => {
   for (const command of started.splice(0)) {
@@ -129,9 +130,12 @@ describe.runIf(process.platform === 'linux')(
     });
 
     it('divides the model, whose texts are those of one rank, and starts all its ranks again', async () => {
-      const { command, url } = await serve('--nproc', '2', '--tensor-parallel-size', '2');
+      const parallel = ['--nproc', '2', '--tensor-parallel-size', '2'];
+      const { command, url } = await serve(...parallel, '--lora-modules', 'own=own');
       expect(command.stdout).toMatch(/; 1 replica divided over 2 ranks\n$/);
       expect(await textOf(await post(url))).toBe(expectedText);
+      // An adapter that has learned nothing changes nothing.
+      expect(await textOf(await post(url, { model: 'own' }))).toBe(expectedText);
       const [replica = 0] = await replicasOf(command);
       const answering = post(url, { max_tokens: 400 });
       await expect
