@@ -68,7 +68,7 @@ export const servePeers: Bench = {
     for (const weights of chosenOf(values, 'weights', ourWeights)) {
       all.unshift(await startOurs(task, weights));
     }
-    const measured = all.map((each) => ({ contestant: each, alone: [], together: [] }) as Measured);
+    const measured = all.map((contestant): Measured => ({ contestant, alone: [], together: [] }));
     for (let index = 0; index <= roundsOf(values, ROUNDS); index++) {
       for (const each of measured) {
         if ('reason' in each.contestant) continue;

@@ -181,7 +181,7 @@ describe('Any object of JSON', () => {
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (value) => {
         expect(matches(patternOfAnyObject(), JSON.stringify(value))).toBe(true);
       }),
-      { numRuns: 100 },
+      { numRuns: 30 },
     );
   });
 });
@@ -250,7 +250,7 @@ describe('A constrained request', () => {
         { constraint: constraints.regularExpression('(ab|c){3}!'), form: /^(ab|c){3}!$/ },
         { constraint: constraints.choice(['yes', 'no']), form: /^(yes|no)$/ },
       ];
-      const asked = [0, 1, 2, 3].flatMap((seed) => forms.map((each) => ({ ...each, seed })));
+      const asked = [0, 1].flatMap((seed) => forms.map((each) => ({ ...each, seed })));
       const texts = await Promise.all([
         ...asked.map(({ constraint, seed }) =>
           complete(engine.generate(engineRequest(constraint, seed))),

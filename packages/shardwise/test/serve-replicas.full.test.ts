@@ -1,14 +1,15 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { Generator } from '@shardwise/core/extend';
 import { byteTokenizer } from '@shardwise/data';
 import { saveTokenizer } from '@shardwise/data/node';
-import { generate, GPT2LMHeadModel } from '@shardwise/models';
-import { savePretrained } from '@shardwise/models/node';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { addLora, generate, GPT2LMHeadModel } from '@shardwise/models';
+import { saveAdapter, savePretrained } from '@shardwise/models/node';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { Command } from './command.ts';
 
@@ -22,7 +23,7 @@ const started: Command[] = [];
 beforeAll(async () => {
   setRank({ device: await cpu({ batchInvariant: true }) });
   root = await mkdtemp(join(tmpdir(), 'shardwise-replicas-'));
-  const sizes = { vocabSize: 260, nPositions: 512, nEmbd: 16, nLayer: 2, nHead: 2 };
+  const sizes = { vocabSize: 260, nPositions: 2048, nEmbd: 16, nLayer: 2, nHead: 2 };
   const model = new GPT2LMHeadModel(
     { ...sizes, initializerRange: 0.5 },
     { generator: new Generator(3) },
@@ -33,6 +34,7 @@ beforeAll(async () => {
   const { inputIds } = tokenizer.encode(prompt);
   const [own = []] = await generate(model, [inputIds], { maxNewTokens: 6 });
   expectedText = tokenizer.decode(own.slice(inputIds.length));
+  await saveAdapter(addLora(model, { rank: 2, targetModules: 'all-linear' }), join(root, 'own'));
 });
 afterEach(async () => {
   for (const command of started.splice(0)) {
@@ -43,7 +45,7 @@ afterEach(async () => {
 afterAll(() => rm(root, { recursive: true }));
 
 async function serve(...args: readonly string[]): Promise<{ command: Command; url: string }> {
-  const all = ['serve', 'language', '--port', '0', '--cache-tokens', '1024', ...args];
+  const all = ['serve', 'language', '--port', '0', '--cache-tokens', '8192', ...args];
   const command = new Command(all, { cwd: root });
   started.push(command);
   const [, url = ''] = await command.says(/ at (http:\S+)\/v1: /);
@@ -69,6 +71,30 @@ async function replicasOf({ pid }: Command): Promise<readonly number[]> {
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return children.trim().split(' ').map(Number);
 }
+
+it.each([
+  ['what takes longer than --drain-timeout', '0.05'],
+  ['all at a second signal', '600'],
+])('shardwise serve cuts off %s, and says so: exit code 1', async (_, drainTimeout) => {
+  const { command, url } = await serve('--drain-timeout', drainTimeout);
+  const whole = post(url, { max_tokens: 2000 }).catch((error: unknown) => error);
+  const response = await post(url, { max_tokens: 2000, stream: true });
+  await vi.waitFor(async () => {
+    const metrics = await fetch(`${url}/metrics`);
+    expect(await metrics.text()).toMatch(/^vllm:num_requests_running\S* 2$/m);
+  }, 10_000);
+  command.kill('SIGINT');
+  if (drainTimeout === '600') {
+    await command.says(/^Ending: texts of 2 sequences are still made, for at most 10m 00s\.$/m);
+    // Signals that come at once count as one, because npm passes on what the terminal sends, too.
+    await sleep(400);
+    command.kill('SIGINT');
+  }
+  expect(await whole).toBeInstanceOf(TypeError);
+  await expect(response.text()).rejects.toThrow('terminated');
+  expect(await command.ended(), command.output).toBe(1);
+  expect(command.stderr).toBe('Ended before all requests were answered.\n');
+});
 
 describe.runIf(process.platform === 'linux')(
   'shardwise serve on two ranks',
@@ -104,9 +130,12 @@ describe.runIf(process.platform === 'linux')(
     });
 
     it('divides the model, whose texts are those of one rank, and starts all its ranks again', async () => {
-      const { command, url } = await serve('--nproc', '2', '--tensor-parallel-size', '2');
+      const parallel = ['--nproc', '2', '--tensor-parallel-size', '2'];
+      const { command, url } = await serve(...parallel, '--lora-modules', 'own=own');
       expect(command.stdout).toMatch(/; 1 replica divided over 2 ranks\n$/);
       expect(await textOf(await post(url))).toBe(expectedText);
+      // An adapter that has learned nothing changes nothing.
+      expect(await textOf(await post(url, { model: 'own' }))).toBe(expectedText);
       const [replica = 0] = await replicasOf(command);
       const answering = post(url, { max_tokens: 400 });
       await expect

@@ -40,7 +40,11 @@ export function relateSizes(
   };
   while (unknown.length > 0) {
     const left = unknown.filter((column) => {
-      const relation = relationOf(column.numbers, known, modulus);
+      const isDeclared = column.places.some((place) => limits.has(place));
+      const relation =
+        relationOf(column.numbers, known, modulus) ??
+        // What was declared varies by itself, and would be such a difference only by chance.
+        (isDeclared ? undefined : differenceOf(column.numbers, known));
       if (relation !== undefined) know(column, relation);
       return relation === undefined;
     });
@@ -174,7 +178,11 @@ function relationOf(
       if (addend !== undefined) return { kind: 'sum', one, other, addend };
     }
   }
-  // A sum may be known before its terms, if it is more frequent.
+  return undefined;
+}
+
+/** The difference of known numbers. A sum may be known before its terms, if it is more frequent. */
+function differenceOf(numbers: Sizes, known: readonly Column[]): Relation | undefined {
   for (const [one, { numbers: a }] of known.entries()) {
     for (const [other, { numbers: b }] of known.entries()) {
       const addend = constantOf(numbers, (at) => (numbers[at] ?? 0) - (a[at] ?? 0) + (b[at] ?? 0));
