@@ -48,7 +48,7 @@ test('A workspace changes no draw, whatever it has from before', () => {
   for (let round = 0; round < 50; round++) {
     const scores = randomScores(300);
     const drawn = generator.uniform(1, 0, 1);
-    const uniform = (): Float32Array => drawn;
+    const uniform = (): typeof drawn => drawn;
     expect(drawToken(scores, { uniform }, workspace)).toBe(drawToken(scores, { uniform }));
   }
 });
