@@ -1,6 +1,7 @@
 import {
   checkOptions,
   dropWork,
+  dtypes,
   elementCount,
   firstPlace,
   GraphPlaces,
@@ -19,7 +20,6 @@ import {
   type Tensor,
   withoutValues,
 } from '@shardwise/core/extend';
-import { dtypes } from '@shardwise/core/spec';
 import type { MemoryBlock, MemoryCategory } from './memory-profile.ts';
 
 /** Options of `plannedMemory`. */
