@@ -23,19 +23,22 @@ const ALONE = [
   'apps/docs/test/record-collective.test.ts',
   // It counts the bytes of arrays of the process, of which those of earlier files are freed at any time.
   'packages/models/test/load-dtype.test.ts',
-  // It opens a device of WebGPU.
+  // They open devices of WebGPU.
   'packages/strategies/test/context-parallel-webgpu.full.test.ts',
+  'test/golden-webgpu.full.test.ts',
 ];
 const TESTS = [...OF_PACKAGES, ...OF_ALL];
 const FULL = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.full.test.ts'));
 const SLOW = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.slow.test.ts'));
 /** Full files whose ranks are in the thread of the test, and those that compute with no ranks. */
-const FULL_IN_THREAD = globSync([
-  'packages/{data,models,parameter-server,serve,strategies}/test/**/*.full.test.ts',
-  'packages/{backend-cpu,testing}/test/*contract*.full.test.ts',
-  'packages/collectives/test/{algorithms,hosted-contract,loopback-contract}.full.test.ts',
-  'test/{golden*,long-memory,random-sizes}.full.test.ts',
-]).filter((path) => !ALONE.includes(path) && !path.includes('webgpu'));
+const FULL_IN_THREAD = globSync(
+  [
+    'packages/{data,models,parameter-server,serve,strategies}/test/**/*.full.test.ts',
+    'packages/collectives/test/{algorithms,hosted-contract,loopback-contract}.full.test.ts',
+    'test/{golden*,long-memory,random-sizes}.full.test.ts',
+  ],
+  { cwd: import.meta.dirname },
+).filter((path) => !ALONE.includes(path));
 
 /**
  * One kind of tests. The quick files of packages share a process, so do the other quick files, and the full files that
