@@ -14,7 +14,10 @@ const stop = element('#stop', HTMLButtonElement);
 
 async function trainInPage(): Promise<void> {
   const fields = new FormData(form);
-  const field = (name: string): string => String(fields.get(name) ?? '');
+  const field = (name: string): string => {
+    const value = fields.get(name);
+    return typeof value === 'string' ? value : '';
+  };
   const data: JoinForm = {
     url: field('url'),
     token: field('token'),
