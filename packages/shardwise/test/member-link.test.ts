@@ -108,6 +108,12 @@ describe('what a rank hears of who trains with it', () => {
     );
   });
 
+  it('does not let it go on if ranks that join have different states', async () => {
+    const { members, order } = linked();
+    order(membership(0));
+    expect(await members.goesOnAfter(0, new TensorStateError(words), true)).toBe(false);
+  });
+
   it('does not let it go on if the launcher ends all ranks', async () => {
     const { members, order } = linked();
     order(membership(0));

@@ -1,4 +1,4 @@
-import { ShardwiseError } from '@shardwise/core/extend';
+import { ShardwiseError, TensorStateError } from '@shardwise/core/extend';
 import type { LaunchEnd } from '../../launcher/launch.ts';
 import type { MemberMessage } from '../../launcher/ranks/member-message.ts';
 import type { Membership } from '../../launcher/ranks/rank-data.ts';
@@ -87,7 +87,8 @@ export class MemberLink {
   async goesOnAfter(epoch: number, error: unknown, isJoining: boolean): Promise<boolean> {
     if (error instanceof MembershipChange) return true;
     if (this.#aborted === undefined && this.#lostAfter(epoch) === undefined) {
-      if (!isJoining && !isOfLostRank(error)) return false;
+      const mayBe = isJoining && !(error instanceof TensorStateError);
+      if (!mayBe && !isOfLostRank(error)) return false;
       const isKnown = (): boolean => this.#aborted !== undefined || this.hasChanged(epoch);
       await this.#until(isKnown, HEARING_MS);
     }

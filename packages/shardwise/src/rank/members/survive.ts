@@ -1,5 +1,5 @@
 import { randomState, setRandomState } from '@shardwise/core';
-import { ConfigError, rankState } from '@shardwise/core/extend';
+import { ConfigError, rankState, TensorStateError } from '@shardwise/core/extend';
 import type { StartedRank } from '../create-rank-context.ts';
 import { findHost } from '../find-host.ts';
 import { checkInit, type InitOptions } from '../init-options.ts';
@@ -72,7 +72,7 @@ class SurvivingRank {
       let isJoining = true;
       try {
         started = await this.#start(membership, signal);
-        const taken = await agreeOnState(started.context.group, this.#committed);
+        const taken = await this.#agree(started);
         isJoining = false;
         await this.#train(membership, started, taken);
         return;
@@ -106,6 +106,18 @@ class SurvivingRank {
     // Memory and compiled programs of the device serve the next membership, too.
     this.#options = { ...this.#options, device: started.context.device };
     return started;
+  }
+
+  /** Ranks of different states must not go on with one of them, so the launcher hears of it before any of them ends. */
+  async #agree({ context }: StartedRank): Promise<HeldState | undefined> {
+    try {
+      return await agreeOnState(context.group, this.#committed);
+    } catch (error) {
+      if (error instanceof TensorStateError) {
+        this.#members.send({ kind: 'bound', reason: 'their states differ' });
+      }
+      throw error;
+    }
   }
 
   async #train(

@@ -6,6 +6,7 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
+  TensorStateError,
 } from '@shardwise/core/extend';
 import { allGatherObject } from '@shardwise/collectives';
 import { z } from 'zod';
@@ -130,7 +131,16 @@ export class Survivor {
     const missing = await allGatherObject(group, committed.missing ?? null);
     const said = z.array(z.string().nullable()).parse(missing);
     const reason = said.find((each) => each !== null);
-    if (reason === undefined || reason === null) return requireEqualStates(group, committed);
+    if (reason === undefined || reason === null) {
+      try {
+        await requireEqualStates(group, committed);
+      } catch (error) {
+        // No rank may go on with one of the states when the first one has ended.
+        if (error instanceof TensorStateError) this.#parts.onBound('their states differ');
+        throw error;
+      }
+      return;
+    }
     this.#isBound = true;
     this.#parts.onBound(reason);
   }
