@@ -22,7 +22,9 @@ it('a parameter gives its array back with its first use', async () => {
 it('an array that a parameter has taken makes no other', async () => {
   const values = expected.slice();
   await new Parameter(values, [4]).mul(1).data();
-  expect(() => new Parameter(values, [4])).toThrow(/its memory was given to a parameter made of it\. Give each/);
+  expect(() => new Parameter(values, [4])).toThrow(
+    /its memory was given to a parameter made of it\. Give each/,
+  );
 });
 
 it('what was read before is the reader’s', async () => {
