@@ -207,9 +207,11 @@ const parameters: readonly ParameterSpec[] = [
 const axes = [{ name: 'dp', size: 8 }];
 
 describe('explain', () => {
-  it('says what a rank sends per step beside data parallelism', () => {
-    const strategy = diloco({ every: 50, fragments: 2, bits: 4 });
-    expect(explain(strategy.plan({ parameters }, axes))).toMatchInlineSnapshot(`
+  it('says what a rank sends per step beside data parallelism', async () => {
+    const plan = diloco({ every: 50, fragments: 2, bits: 4 }).plan({ parameters }, axes);
+    // A rank of its own: sizes that have varied in this thread are explained, too.
+    const [text] = await onRanks(1, async () => explain(plan));
+    expect(text).toMatchInlineSnapshot(`
       "diloco on dp=8; batch: shard(0: dp)
 
       parameter         dtype  shape     layout       gradient     bytes
