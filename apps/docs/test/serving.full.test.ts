@@ -9,6 +9,7 @@ describeSite('requests that a page serves', (site) => {
     const summary = page.locator('.explorer .summary');
     expect(await page.locator('.explorer .grid .block').count()).toBe(24);
     await page.getByLabel('Device', { exact: true }).selectOption('wasm');
+    await page.getByLabel('Steps of training', { exact: true }).selectOption('25');
     await page.getByRole('button', { name: 'Train and serve' }).click();
     const ask = page.getByRole('button', { name: 'Ask six at once' });
     await ask.waitFor({ timeout: WAIT_MS });

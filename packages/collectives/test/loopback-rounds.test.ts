@@ -1,6 +1,11 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { createLoopbackTransports } from '../src/transports/loopback.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: unknown = runInNewContext('gc');
 
 const message = fc.record({
   from: fc.integer({ min: 0, max: 2 }),
@@ -28,4 +33,23 @@ it('counts the longest chain of messages, each of which waited for those with it
       expect(transports.map(({ traffic }) => traffic.rounds)).toEqual(rounds);
     }),
   );
+});
+
+it('keeps nothing of a message that has been received, whether it or its receiver came first', async () => {
+  const [sender, receiver] = createLoopbackTransports(2);
+  const bytes = new Uint8Array(1);
+  const exchange = async (count: number, base: number): Promise<number> => {
+    for (let tag = base; tag < base + count; tag++) {
+      const received = tag % 2 === 0 ? receiver?.recv(0, tag, bytes) : undefined;
+      await sender?.send(1, tag, bytes);
+      await (received ?? receiver?.recv(0, tag, bytes));
+    }
+    if (typeof collectGarbage !== 'function') throw new TypeError('no gc to call');
+    collectGarbage();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = await exchange(1_000, 0);
+  const after = await exchange(20_000, 1_000);
+  // A mailbox takes some 170 bytes.
+  expect(after - before).toBeLessThan(1_000_000);
 });

@@ -106,9 +106,12 @@ class LoopbackEnd implements LoopbackTransport {
   }
 
   async recv(from: number, tag: number, bytes: Uint8Array): Promise<void> {
-    const mailbox = this.#mailbox(`${from}:${tag}`);
+    const key = `${from}:${tag}`;
+    const mailbox = this.#mailbox(key);
+    const coming = mailbox.deliveries.shift() ?? this.#next(mailbox, from);
+    this.#removeEmpty(key, mailbox);
     // Even a message that is there already is awaited, so that what the rank does now comes before it.
-    const delivery = await (mailbox.deliveries.shift() ?? this.#next(mailbox, from));
+    const delivery = await coming;
     this.#chains.add(tag, delivery.round);
     if (delivery.bytes.byteLength !== bytes.byteLength) {
       const { byteLength } = bytes;
@@ -154,10 +157,11 @@ class LoopbackEnd implements LoopbackTransport {
   }
 
   #take(key: string, delivery: Delivery): void {
-    const { receivers, deliveries } = this.#mailbox(key);
-    const receiver = receivers.shift();
-    if (receiver === undefined) deliveries.push(delivery);
+    const mailbox = this.#mailbox(key);
+    const receiver = mailbox.receivers.shift();
+    if (receiver === undefined) mailbox.deliveries.push(delivery);
     else receiver.deliver(delivery);
+    this.#removeEmpty(key, mailbox);
   }
 
   #mailbox(key: string): Mailbox {
@@ -166,5 +170,10 @@ class LoopbackEnd implements LoopbackTransport {
     const mailbox: Mailbox = { deliveries: [], receivers: [] };
     this.#mailboxes.set(key, mailbox);
     return mailbox;
+  }
+
+  /** Each call of a group has tags of its own, so that mailboxes would become more and more. */
+  #removeEmpty(key: string, { deliveries, receivers }: Mailbox): void {
+    if (deliveries.length === 0 && receivers.length === 0) this.#mailboxes.delete(key);
   }
 }
