@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { expectNothingFound, seedsFrom } from './verify-programs.ts';
 
-// A world has room for the meshes of some 20 programs on a grid.
 const others = seedsFrom(0, 15).map((index) => 100 + 20 * index);
 
 const groups: readonly (readonly [ranks: number, seeds: readonly number[]])[] = [

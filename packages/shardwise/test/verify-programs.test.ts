@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { drawProgram, drops, type Program } from './ranks/draw-program.ts';
+import { drawProgram, drops, type Program } from './draw-program.ts';
 import { expectNothingFound, ranksOf, seedsFrom } from './verify-programs.ts';
 
 describe('verify', () => {

@@ -6,7 +6,6 @@ import {
   type Module,
   noGrad,
   currentSession,
-  Optimizer,
   type Plan,
   type Node,
   rankState,
@@ -23,6 +22,7 @@ import {
   workByParts,
 } from './modules-by-parts.ts';
 import { lossOf, oneRankPlan, targetCount } from './one-rank-plan.ts';
+import { followProgram } from './follow-program.ts';
 import { Recorder } from './recorder.ts';
 import type { RankRecord, RecordedLeaf, RecordedPass, RecordedPlan } from './records.ts';
 import type { WholeBatch } from './whole-batch.ts';
@@ -48,7 +48,7 @@ export class Observation {
   readonly #occurrences = new Map<string, number>();
   readonly #leaves: Record<string, RecordedLeaf> = {};
   readonly #random: Generator;
-  readonly #undo: (() => void)[] = [];
+  readonly #unfollow: () => void;
   #plan: RecordedPlan | null = null;
   #places: RankRecord['places'] = {};
   #isInPass = false;
@@ -61,19 +61,15 @@ export class Observation {
     this.#one = one;
     this.#random = new Generator(one?.seed ?? 0);
     const { recorder } = this;
-    this.#undo.push(
-      around(Tensor.prototype, 'backward', (backward, tensor, given) => {
-        if (tensor instanceof Tensor && given.length === 0) recorder.beforeBackward(tensor);
-        return backward();
-      }),
-      around(Optimizer.prototype, 'step', async (step, optimizer) => {
-        if (!(optimizer instanceof Optimizer)) return step();
+    this.#unfollow = followProgram({
+      beforeBackward: (loss) => recorder.beforeBackward(loss),
+      step: async (optimizer, update) => {
         const before = recorder.updates;
-        const updated = await recorder.step(optimizer, async () => (await step()) === true);
+        const updated = await recorder.step(optimizer, update);
         if (recorder.updates > before) await afterStep(recorder.updates);
         return updated;
-      }),
-    );
+      },
+    });
     rankState.makeLeaf = (shape, dtype, value) => this.#leaf(shape, dtype, value);
     rankState.makePlan = (spec, strategy) => this.#planned(spec, strategy);
     if (one !== null) rankState.standsFor = one.ranks;
@@ -83,7 +79,7 @@ export class Observation {
     delete rankState.makeLeaf;
     delete rankState.makePlan;
     delete rankState.standsFor;
-    for (const undo of this.#undo.splice(0)) undo();
+    this.#unfollow();
   }
 
   /** What was recorded. Null if the program has given no model to a strategy. */
@@ -234,25 +230,3 @@ const recording: StepKind<Recording> = {
     });
   },
 };
-
-/** Puts `body` around a method, for all objects of a class. Returns a function that takes it off. */
-function around(
-  prototype: object,
-  name: string,
-  body: (original: () => unknown, self: unknown, given: readonly unknown[]) => unknown,
-): () => void {
-  const before = Object.getOwnPropertyDescriptor(prototype, name);
-  const original: unknown = Reflect.get(prototype, name);
-  if (typeof original !== 'function') throw new RangeError(name);
-  Object.defineProperty(prototype, name, {
-    configurable: true,
-    writable: true,
-    value(this: unknown, ...given: readonly unknown[]): unknown {
-      return body(() => Reflect.apply(original, this, given), this, given);
-    },
-  });
-  return () => {
-    if (before === undefined) Reflect.deleteProperty(prototype, name);
-    else Object.defineProperty(prototype, name, before);
-  };
-}

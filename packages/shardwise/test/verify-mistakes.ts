@@ -1,12 +1,15 @@
+import { cpu } from '@shardwise/backend-cpu';
 import { createMesh } from '@shardwise/collectives';
 import { fromData, full, nn, setRank, type Strategy, Tensor } from '@shardwise/core';
 import {
   allReduce,
+  type Backend,
   currentSession,
   type Gate,
   type Model,
   noGrad,
   ownPlace,
+  type ProcessGroup,
   scaleGradients,
   sendRecv,
 } from '@shardwise/core/extend';
@@ -19,11 +22,9 @@ import {
   Step,
   type StepKind,
 } from '@shardwise/strategies';
-import type { RankContext } from '@shardwise/testing/ranks';
-import { z } from 'zod';
-import { join } from '../../../../test/ranks/join.ts';
-import type { Verification } from '../../src/verify/finding.ts';
-import { verify, type VerifiedRun } from '../../src/verify/verify.ts';
+import { onRanks } from '@shardwise/testing/node';
+import type { Verification } from '../src/verify/finding.ts';
+import { verify, type VerifiedRun } from '../src/verify/verify.ts';
 
 /** Three layers, with a dropout and a buffer that the first one keeps. */
 class Net extends nn.Module {
@@ -123,7 +124,7 @@ const unreduced: Strategy = {
 };
 
 /** The programs, each with one mistake. */
-export const mistakes: Readonly<Record<string, Mistake>> = {
+const mistakes: Readonly<Record<string, Mistake>> = {
   'a missing all-reduce': {
     strategy: () => unreduced,
   },
@@ -337,30 +338,17 @@ const otherMistakes: Readonly<Record<string, Mistake>> = {
   },
 };
 
-/** What a test reads of what was found, by the name of the program. */
-export const verifications = z.record(
-  z.string(),
-  z.object({
-    finding: z.looseObject({
-      found: z.number().or(z.nan()),
-      expected: z.number().or(z.nan()),
-      tolerance: z.number(),
-      hint: z.string(),
-      actions: z.array(z.string()),
-    }),
-  }),
-);
-
-/** Verifies each program, and returns what is found. */
-export async function main(context: RankContext): Promise<Record<string, Verification>> {
-  const { group } = await join(context);
-  const { backend: device } = currentSession();
-  const found: Record<string, Verification> = {};
-  for (const [name, mistake] of Object.entries({ ...mistakes, ...otherMistakes })) {
-    const { build = () => new Net(), step = rightStep, strategy = () => ddp() } = mistake;
-    const { axis = 'dp', steps = 3 } = mistake;
-    setRank({ device, mesh: await createMesh(group, [{ name: axis, size: group.size }]) });
-    found[name] = await verify<Net, [Tensor], Tensor>(build, step, strategy(), { steps });
-  }
-  return found;
+/** Verifies each program on two ranks. Returns what each rank finds, by the name of the program. */
+export function findMistakes(): Promise<readonly ReadonlyMap<string, Verification>[]> {
+  const verifyAll = async (group: ProcessGroup, device: Backend) => {
+    const found = new Map<string, Verification>();
+    for (const [name, mistake] of Object.entries({ ...mistakes, ...otherMistakes })) {
+      const { build = () => new Net(), step = rightStep, strategy = () => ddp() } = mistake;
+      const { axis = 'dp', steps = 3 } = mistake;
+      setRank({ device, mesh: await createMesh(group, [{ name: axis, size: group.size }]) });
+      found.set(name, await verify<Net, [Tensor], Tensor>(build, step, strategy(), { steps }));
+    }
+    return found;
+  };
+  return onRanks(2, ({ group, device }) => verifyAll(group, device), { createDevice: () => cpu() });
 }
