@@ -33,7 +33,10 @@ const SLOW = TESTS.map((pattern) => pattern.replace('*.test.ts', '*.slow.test.ts
 /** Full files whose ranks are in the thread of the test, and those that compute with no ranks. */
 const FULL_IN_THREAD = globSync(
   [
-    'packages/{data,models,parameter-server,serve,strategies}/test/**/*.full.test.ts',
+    'packages/{compat,data,models,parameter-server,serve,strategies}/test/**/*.full.test.ts',
+    'packages/backend-cpu/test/contract-{avx2,onnxruntime,wasm}.full.test.ts',
+    'packages/shardwise/test/verify-programs.full.test.ts',
+    'packages/testing/test/*.full.test.ts',
     'packages/collectives/test/{algorithms,hosted-contract,loopback-contract}.full.test.ts',
     'test/{golden*,long-memory,random-sizes}.full.test.ts',
   ],

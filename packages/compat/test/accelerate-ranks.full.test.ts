@@ -1,23 +1,17 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { type Outcome, outcome } from './ranks/accelerate.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { trainOnRank } from './accelerate-ranks.ts';
 
-const RANKS = 2;
-const timeoutMs = 240_000;
-let ranks: readonly Outcome[];
+let ranks: readonly Awaited<ReturnType<typeof trainOnRank>>[];
 
 beforeAll(async () => {
-  const world = createThreadsWorld({ size: RANKS, arenaBytes: 32 * 1024 * 1024 });
-  const data = await mkdtemp(join(tmpdir(), 'compat-'));
-  const url = new URL('./ranks/accelerate.ts', import.meta.url);
-  const answers = await spawnRanks(RANKS, url, { world, data, timeoutMs });
-  ranks = z.array(outcome).length(RANKS).parse(answers);
-}, timeoutMs);
+  const folder = await mkdtemp(join(tmpdir(), 'compat-'));
+  ranks = await onRanks(2, (rank) => trainOnRank(rank, folder), onCpu);
+}, 240_000);
 
 describe('an Accelerator on two ranks', () => {
   it.each(['no', 'bf16', 'fp16'])(

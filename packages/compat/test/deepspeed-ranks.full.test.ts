@@ -1,44 +1,32 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import {
-  type DeepSpeedTask,
-  offloadings,
-  type Outcome,
-  outcomes,
-  precisions,
-  stages,
-} from './ranks/deepspeed.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { offloadings, type Outcome, precisions, stages, trainOnRank } from './deepspeed-ranks.ts';
 
-const RANKS = 2;
-const timeoutMs = 240_000;
+/** What each rank has found, by name. */
 const found = new Map<string, readonly Outcome[]>();
 
-async function run(data: DeepSpeedTask): Promise<void> {
-  const world = createThreadsWorld({ size: RANKS, arenaBytes: 32 * 1024 * 1024 });
-  const url = new URL('./ranks/deepspeed.ts', import.meta.url);
-  const answers = await spawnRanks(RANKS, url, { world, data, timeoutMs });
-  const ranks = z.array(outcomes).length(RANKS).parse(answers);
-  for (const name of Object.keys(ranks[0] ?? {})) {
-    found.set(
-      name,
-      ranks.map((rank) => rank[name] ?? expect.fail(name)),
-    );
-  }
-}
-
 beforeAll(async () => {
-  await run({
-    axes: [{ name: 'dp', size: 2 }],
-    parts: ['compare', 'offload', 'measured', 'logged', 'oneBit'],
-  });
-  const axes = [
+  const inStages = [
     { name: 'pp', size: 2 },
     { name: 'dp', size: 1 },
   ];
-  await run({ axes, parts: ['inStages'] });
-}, timeoutMs);
+  for (const ranks of [
+    await onRanks(
+      2,
+      (rank) => trainOnRank(rank, 'compare', 'offload', 'measured', 'logged', 'oneBit'),
+      onCpu,
+    ),
+    await onRanks(2, (rank) => trainOnRank(rank, 'inStages'), { ...onCpu, axes: inStages }),
+  ]) {
+    for (const name of Object.keys(ranks[0] ?? {})) {
+      found.set(
+        name,
+        ranks.map((rank) => rank[name] ?? expect.fail(name)),
+      );
+    }
+  }
+}, 240_000);
 
 function expectSame(name: string): void {
   const ranks = found.get(name) ?? expect.fail(name);

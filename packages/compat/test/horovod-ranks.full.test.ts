@@ -1,17 +1,12 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { type Outcome, outcome } from './ranks/horovod.ts';
+import { onCpu } from '../../../test/support/on-cpu.ts';
+import { trainOnRank } from './horovod-ranks.ts';
 
-const RANKS = 2;
-let ranks: readonly Outcome[];
+let ranks: readonly Awaited<ReturnType<typeof trainOnRank>>[];
 
 beforeAll(async () => {
-  const world = createThreadsWorld({ size: RANKS, arenaBytes: 32 * 1024 * 1024 });
-  const url = new URL('./ranks/horovod.ts', import.meta.url);
-  const answers = await spawnRanks(RANKS, url, { world, timeoutMs: 120_000 });
-  ranks = z.array(outcome).length(RANKS).parse(answers);
+  ranks = await onRanks(2, ({ rank }) => trainOnRank(rank), onCpu);
 }, 120_000);
 
 describe('Horovod’s DistributedOptimizer', () => {

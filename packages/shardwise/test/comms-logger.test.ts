@@ -1,27 +1,22 @@
-import {
-  createGroup,
-  createLoopbackTransports,
-  createThreadsWorld,
-  singleGroup,
-} from '@shardwise/collectives';
+import { createGroup, createLoopbackTransports, singleGroup } from '@shardwise/collectives';
 import { ConfigError, setRank } from '@shardwise/core';
 import type { ProcessGroup } from '@shardwise/core/extend';
 import { interpreter } from '@shardwise/testing';
+import { onRanks } from '@shardwise/testing/node';
 import { profiler } from 'shardwise';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { runRanks } from '../../../test/support/run-ranks.ts';
 import { bandwidthOf } from '../src/communication/bandwidth.ts';
 import { CallLog, type FinishedCall } from '../src/communication/call-log.ts';
 import { formatSummary } from '../src/communication/comms-summary.ts';
-import { rows, steps, type StrategyName, widths } from './ranks/comms-logger.ts';
-
-const ranksModule = new URL('./ranks/comms-logger.ts', import.meta.url);
-
-/** What each of two ranks returns. */
-async function onTwoRanks<T>(name: string): Promise<readonly T[]> {
-  const found = await runRanks(2, ranksModule, { name, world: createThreadsWorld({ size: 2 }) });
-  return found as readonly T[];
-}
+import {
+  ofStrategies,
+  rows,
+  steps,
+  type StrategyName,
+  widths,
+  withSleeper,
+  withUnequalStart,
+} from './comms-logger-ranks.ts';
 
 function floats(count: number): { bytes: Uint8Array; dtype: 'f32' } {
   return { bytes: new Uint8Array(4 * count), dtype: 'f32' };
@@ -46,14 +41,14 @@ afterEach(() => {
 
 describe('the calls that two ranks log in a step', () => {
   type Calls = readonly (readonly [operation: string, bytes: number, count: number])[];
-  let found: readonly Readonly<Record<StrategyName, profiler.CommsSummary>>[] = [];
+  let found: readonly ReadonlyMap<string, profiler.CommsSummary>[] = [];
   beforeAll(async () => {
-    found = await onTwoRanks('ofStrategies');
+    found = await onRanks(2, ({ group }) => ofStrategies(group));
   });
 
   /** The rows of a rank, with the calls of one step. */
   const callsOf = (name: StrategyName, rank: number): Calls =>
-    (found[rank]?.[name].rows ?? []).map(({ operation, messageBytes, count }) => [
+    (found[rank]?.get(name)?.rows ?? []).map(({ operation, messageBytes, count }) => [
       operation,
       messageBytes,
       count / steps,
@@ -108,7 +103,7 @@ describe('the calls that two ranks log in a step', () => {
   it('are named after the axis of the mesh, and add up to the totals', () => {
     const axes = { ddp: 'dp', zero: 'dp', fsdp: 'dp', tensorParallel: 'tp', pipeline: 'pp' };
     for (const [name, axis] of Object.entries(axes)) {
-      const summary = found[0]?.[name as StrategyName];
+      const summary = found[0]?.get(name);
       expect(new Set(summary?.rows.map(({ group }) => group))).toEqual(new Set([axis]));
       const sum = (pick: (row: profiler.CommsRow) => number): number =>
         summary?.rows.reduce((total, row) => total + pick(row), 0) ?? Number.NaN;
@@ -120,7 +115,7 @@ describe('the calls that two ranks log in a step', () => {
 
 describe('ranks that compare their calls', () => {
   it('name the rank that was waited for', async () => {
-    const summaries = await onTwoRanks<profiler.CommsSummary>('withSleeper');
+    const summaries = await onRanks(2, ({ group }) => withSleeper(group));
     for (const { awaited, rank, rows: [row] = [] } of summaries) {
       expect(awaited?.map((each) => each.rank)).toEqual([1, 0]);
       const [late] = awaited ?? [];
@@ -128,13 +123,13 @@ describe('ranks that compare their calls', () => {
       expect(late?.byRank[1]).toBe(0);
       expect((row?.stragglerMs ?? Number.NaN) > 0).toBe(rank === 0);
     }
-    const text = formatSummary(summaries[0] as profiler.CommsSummary);
+    const text = formatSummary(summaries[0] ?? expect.fail());
     expect(text).toMatch(/^Rank 1 was waited for: [\d.]+ ms \(rank 0 [\d.]+ ms\)\./m);
     expect(text).not.toContain('Rank 0 was waited for');
   });
 
   it('are refused if they have logged different numbers of calls', async () => {
-    const errors = await onTwoRanks<string>('withUnequalStart');
+    const errors = await onRanks(2, ({ group }) => withUnequalStart(group));
     for (const error of errors) {
       expect(error).toContain('on the group world, the ranks 0, 1 have logged 2, 1 calls');
     }

@@ -1,14 +1,12 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
 import { ConfigError, manualSeed, nn, ones, optim, setRank, type Tensor } from '@shardwise/core';
-import { timePlans } from '@shardwise/core/extend';
+import { type Strategy, timePlans } from '@shardwise/core/extend';
+import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
 import { dist, profiler } from 'shardwise';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { runRanks } from '../../../test/support/run-ranks.ts';
 import { memoryCategories } from '../src/memory/memory-profile.ts';
-import type { Found } from './ranks/memory-timeline.ts';
 
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
 
@@ -181,23 +179,56 @@ describe('the timeline of memory of a rank', () => {
 });
 
 describe('the timelines of two ranks', () => {
-  let ranks: readonly Record<string, Found>[] = [];
+  const strategies: Readonly<Record<string, () => Strategy>> = {
+    ddp,
+    'zero 3': () => zero({ stage: 3 }),
+    fsdp,
+    'fsdp bf16': () => fsdp({ mixedPrecision: { parameterDtype: 'bf16' } }),
+  };
+  /** What each rank finds: the timelines of all ranks, and what its own device has counted. */
+  interface Found {
+    readonly profiles: readonly profiler.MemoryProfile[];
+    readonly peakBytes: number;
+  }
+  const found = new Map<string, readonly Found[]>();
+
   beforeAll(async () => {
-    const module = new URL('./ranks/memory-timeline.ts', import.meta.url);
-    const found = await runRanks(2, module, { world: createThreadsWorld({ size: 2 }) });
-    ranks = found as readonly Record<string, Found>[];
+    for (const [name, strategy] of Object.entries(strategies)) {
+      const ofRanks = await onRanks(
+        2,
+        async ({ group, device }) => {
+          manualSeed(1);
+          const model = layers();
+          const parallel = await parallelize(model, strategy());
+          const optimizer = new optim.AdamW(model.parameters());
+          const timeline = profiler.memoryTimeline({ model: parallel, optimizer });
+          for (let step = 0; step < 2; step++) {
+            optimizer.zeroGrad();
+            const output = parallel.forward(ones([64, 32]));
+            output.square().mean().backward();
+            await optimizer.step();
+          }
+          const profiles = await timeline.stopAll(group);
+          return { profiles, peakBytes: device.usage?.().peakBytes ?? Number.NaN };
+        },
+        { createDevice: () => cpu() },
+      );
+      found.set(name, ofRanks);
+    }
   });
 
-  it.each(['ddp', 'zero 3', 'fsdp', 'fsdp bf16'])(
+  it.each(Object.keys(strategies))(
     'have the exact peaks of the allocators under %s, and every rank has all of them',
     (name) => {
-      for (const [rank, found] of ranks.entries()) {
-        const own = found[name]?.profiles[rank];
-        expect(own?.peak.bytes).toBe(found[name]?.peakBytes);
+      const ofRanks = found.get(name) ?? [];
+      expect(ofRanks).toHaveLength(2);
+      for (const [rank, { profiles, peakBytes }] of ofRanks.entries()) {
+        const own = profiles[rank];
+        expect(own?.peak.bytes).toBe(peakBytes);
         expect(sum(own?.peak.blocks.map(({ bytes }) => bytes) ?? [])).toBe(own?.peak.bytes);
         expect(Math.min(...(own?.points.flatMap(({ bytes }) => bytes) ?? [-1]))).toBe(0);
-        expect(found[name]?.profiles.map((each) => each.rank)).toEqual([0, 1]);
-        expect(found[name]?.profiles).toEqual(ranks[0]?.[name]?.profiles);
+        expect(profiles.map((each) => each.rank)).toEqual([0, 1]);
+        expect(profiles).toEqual(ofRanks[0]?.profiles);
       }
     },
   );
@@ -210,7 +241,7 @@ describe('the timelines of two ranks', () => {
       ['zero 3', half],
       ['fsdp', half],
     ] as const) {
-      const profile = ranks[0]?.[name]?.profiles[0];
+      const profile = found.get(name)?.[0]?.profiles[0];
       if (profile === undefined) throw new RangeError(`no profile of ${name}`);
       expect(atPeak(profile, 'parameters')).toBe(parameters);
       expect(atPeak(profile, 'optimizer states')).toBe(2 * parameters);
@@ -218,7 +249,7 @@ describe('the timelines of two ranks', () => {
   });
 
   it('name the modules whose gradients a strategy reduces', () => {
-    const blocks = ranks[0]?.['ddp']?.profiles[0]?.peak.blocks ?? [];
+    const blocks = found.get('ddp')?.[0]?.profiles[0]?.peak.blocks ?? [];
     const reduced = blocks.filter(({ operation }) => operation.startsWith('allReduce'));
     expect(new Set(reduced.map(({ module }) => module))).toEqual(new Set(['0', '2', '4']));
     expect(new Set(reduced.map(({ category }) => category))).toEqual(new Set(['gradients']));

@@ -1,4 +1,3 @@
-import { cpu } from '@shardwise/backend-cpu';
 import { createMesh } from '@shardwise/collectives';
 import { fromData, full, nn, setRank, type Strategy, Tensor } from '@shardwise/core';
 import {
@@ -23,6 +22,7 @@ import {
   type StepKind,
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
+import { onCpu } from '../../../test/support/on-cpu.ts';
 import type { Verification } from '../src/verify/finding.ts';
 import { verify, type VerifiedRun } from '../src/verify/verify.ts';
 
@@ -350,5 +350,5 @@ export function findMistakes(): Promise<readonly ReadonlyMap<string, Verificatio
     }
     return found;
   };
-  return onRanks(2, ({ group, device }) => verifyAll(group, device), { createDevice: () => cpu() });
+  return onRanks(2, ({ group, device }) => verifyAll(group, device), onCpu);
 }

@@ -1,9 +1,9 @@
-import { cpu } from '@shardwise/backend-cpu';
 import { createMesh } from '@shardwise/collectives';
 import { fromData, nn, optim, setRank, Tensor } from '@shardwise/core';
 import { allReduce, type Model, type Optimizer, type Parameter } from '@shardwise/core/extend';
 import { onRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
+import { onCpu } from '../../../test/support/on-cpu.ts';
 import { verify, type VerifiedRun } from '../src/verify/verify.ts';
 import { Chain, drawProgram, type Program } from './draw-program.ts';
 
@@ -93,7 +93,7 @@ export async function expectNothingFound(ranks: number, seeds: readonly number[]
         const options = { steps, optimizer, seed };
         return verify<Chain, [Tensor], Tensor>(build, stepOf(program), strategy, options);
       },
-      {},
+      onCpu,
     );
     const text = `program ${seed}: ${JSON.stringify({ ...program, strategy: undefined })}`;
     for (const { finding, compared } of verifications) {

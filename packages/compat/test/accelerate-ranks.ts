@@ -1,27 +1,20 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import { accelerate } from '@shardwise/compat';
-import { LineMesh, setRank } from '@shardwise/core';
-import type { RankContext } from '@shardwise/testing/ranks';
+import type { RankInThread } from '@shardwise/testing/node';
 import { data, dist, fromArray, manualSeed, nn, optim, type Tensor } from 'shardwise';
-import { z } from 'zod';
 
 const ROWS = 22;
 const BATCH = 3;
 const PASSES = 3;
 
-export const outcome = z.object({
+/** What a rank finds. */
+interface Outcome {
   /** The losses of each precision, by the accelerator and in the words of the library. */
-  losses: z.record(
-    z.string(),
-    z.object({ found: z.array(z.number()), words: z.array(z.number()) }),
-  ),
-  gathered: z.array(z.number()),
-  updates: z.number(),
-  rates: z.array(z.number()),
-  continued: z.object({ found: z.array(z.number()), expected: z.array(z.number()) }),
-});
-export type Outcome = z.infer<typeof outcome>;
+  readonly losses: Record<string, { readonly found: number[]; readonly words: number[] }>;
+  readonly gathered: number[];
+  readonly updates: number;
+  readonly rates: number[];
+  readonly continued: { readonly found: number[]; readonly expected: number[] };
+}
 
 const x = data.ndArray(
   Float32Array.from({ length: ROWS * 2 }, (_, i) => Math.sin(i)),
@@ -166,17 +159,11 @@ async function continueFrom(
   return { found, expected: first.slice(2, 2 + found.length) };
 }
 
-export async function main({
-  rank,
-  size,
-  world,
-  data: folder,
-}: RankContext<ThreadsWorld, string>): Promise<Outcome> {
-  const group = joinThreadsWorld(world, rank);
-  const region = world.regions[rank];
-  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
-  const mesh = new LineMesh('dp', group);
-  setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
+/** Trains on a rank, whose checkpoint is in `folder`. */
+export async function trainOnRank(
+  { rank, size, group, mesh }: RankInThread,
+  folder: string,
+): Promise<Outcome> {
   const context: Context = { rank, worldSize: size, localRank: rank, group, mesh };
   const losses: Outcome['losses'] = {};
   let updates = 0;

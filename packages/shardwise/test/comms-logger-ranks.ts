@@ -11,9 +11,7 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import type { RankContext } from '@shardwise/testing/ranks';
 import { profiler } from 'shardwise';
-import { join } from '../../../../test/ranks/join.ts';
 
 /** The steps that are logged, after one that is not. */
 export const steps = 3;
@@ -42,24 +40,22 @@ function loss(output: Tensor): Tensor {
 
 /** Returns, for each strategy, what this rank communicates in the logged steps. */
 export async function ofStrategies(
-  context: RankContext,
-): Promise<Record<string, profiler.CommsSummary>> {
-  const { group } = await join(context);
-  const found: Record<string, profiler.CommsSummary> = {};
+  group: ProcessGroup,
+): Promise<ReadonlyMap<string, profiler.CommsSummary>> {
+  const found = new Map<string, profiler.CommsSummary>();
   for (const [name, { axis, strategy }] of Object.entries(strategies)) {
     const step = await trainer(group, axis, strategy());
     await step();
     const logger = profiler.commsLogger(group);
     for (let count = 0; count < steps; count++) await step();
-    found[name] = plain(await logger.logSummary({ print: false }));
+    found.set(name, plain(await logger.logSummary({ print: false })));
     logger.stop();
   }
   return found;
 }
 
 /** Returns what the ranks find of each other if rank 1 sleeps before each step. */
-export async function withSleeper(context: RankContext): Promise<profiler.CommsSummary> {
-  const { group } = await join(context);
+export async function withSleeper(group: ProcessGroup): Promise<profiler.CommsSummary> {
   const step = await trainer(group, 'dp', ddp());
   await step();
   const logger = profiler.commsLogger(group);
@@ -74,8 +70,7 @@ export async function withSleeper(context: RankContext): Promise<profiler.CommsS
 }
 
 /** The message of the refusal if rank 1 has logged a call less than rank 0. */
-export async function withUnequalStart(context: RankContext): Promise<string> {
-  const { group } = await join(context);
+export async function withUnequalStart(group: ProcessGroup): Promise<string> {
   const logger = profiler.commsLogger(group, { enabled: group.rank === 0 });
   await group.barrier();
   logger.start();

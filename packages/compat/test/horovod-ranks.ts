@@ -1,30 +1,28 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import { horovod } from '@shardwise/compat';
-import { LineMesh, setRank } from '@shardwise/core';
-import type { RankContext } from '@shardwise/testing/ranks';
 import { dist, fromData, Generator, manualSeed, nn, optim, profiler, type Tensor } from 'shardwise';
-import { z } from 'zod';
 
 const STEPS = 3;
 
-const trained = z.object({ losses: z.array(z.number()), parameters: z.array(z.number()) });
-type Trained = z.infer<typeof trained>;
-export const outcome = z.object({
-  words: trained,
-  horovod: trained,
-  inSmallMessages: trained,
-  inHalf: trained,
+interface Trained {
+  readonly losses: number[];
+  readonly parameters: number[];
+}
+
+/** What a rank finds. */
+interface Outcome {
+  readonly words: Trained;
+  readonly horovod: Trained;
+  readonly inSmallMessages: Trained;
+  readonly inHalf: Trained;
   /** With the sum of gradients of half a loss each, which is the mean for two ranks. */
-  summed: trained,
-  clipped: trained,
-  clippedWords: trained,
-  momenta: z.array(z.number()),
-  rates: z.array(z.number()),
-  messages: z.number(),
-  messagesOfParts: z.number(),
-});
-export type Outcome = z.infer<typeof outcome>;
+  readonly summed: Trained;
+  readonly clipped: Trained;
+  readonly clippedWords: Trained;
+  readonly momenta: number[];
+  readonly rates: number[];
+  readonly messages: number;
+  readonly messagesOfParts: number;
+}
 
 function network(seed: number): nn.Sequential {
   manualSeed(seed);
@@ -65,15 +63,8 @@ async function train(rank: number, training: Training): Promise<Trained> {
 
 const momentum = { lr: 0.1, momentum: 0.9 };
 
-export async function main({ rank, world }: RankContext<ThreadsWorld>): Promise<Outcome> {
-  const group = joinThreadsWorld(world, rank);
-  const region = world.regions[rank];
-  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
-  setRank({
-    device: await cpu({ memory: world.memory, ...region }),
-    mesh: new LineMesh('dp', group),
-  });
-
+/** Trains on a rank by Horovod's words, and by the library's own. */
+export async function trainOnRank(rank: number): Promise<Outcome> {
   const byWords = async (isClipped: boolean): Promise<Trained> => {
     const model = network(0);
     const parallel = await dist.parallelize(model, dist.ddp());

@@ -1,9 +1,7 @@
 import { devNull } from 'node:os';
-import { cpu } from '@shardwise/backend-cpu';
-import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import { type MeshAxis, setRank, type Tensor } from '@shardwise/core';
+import type { Tensor } from '@shardwise/core';
 import { deepspeed } from '@shardwise/compat';
-import type { RankContext } from '@shardwise/testing/ranks';
+import type { RankInThread } from '@shardwise/testing/node';
 import {
   concat,
   dist,
@@ -15,7 +13,6 @@ import {
   optim,
   profiler,
 } from 'shardwise';
-import { z } from 'zod';
 
 export const stages = [0, 1, 2, 3] as const;
 export const precisions = ['f32', 'fp16', 'bf16', 'autocast'] as const;
@@ -27,14 +24,12 @@ const ROWS = 6;
 const PASSES = 2;
 
 /** The losses of all passes by both ways, as bits, and parameters after them. */
-export const outcome = z.object({
-  engine: z.array(z.number()),
-  words: z.array(z.number()),
-  parameters: z.array(z.number()),
-  expected: z.array(z.number()),
-});
-export const outcomes = z.record(z.string(), outcome);
-export type Outcome = z.infer<typeof outcome>;
+export interface Outcome {
+  readonly engine: readonly number[];
+  readonly words: readonly number[];
+  readonly parameters: readonly number[];
+  readonly expected: readonly number[];
+}
 
 class Network extends nn.Module {
   readonly layers = new nn.ModuleList([new nn.Linear(5, 7), new nn.Linear(7, 3)]);
@@ -376,32 +371,15 @@ async function inStages(context: deepspeed.EngineContext): Promise<Record<string
   return { pipeline: { engine: losses, words: expected, parameters: [], expected: [] } };
 }
 
-export interface DeepSpeedTask {
-  readonly axes: readonly MeshAxis[];
-  readonly parts: readonly (
-    | 'compare'
-    | 'offload'
-    | 'measured'
-    | 'logged'
-    | 'oneBit'
-    | 'inStages'
-  )[];
-}
+const parts = { compare, offload, measured, logged, oneBit, inStages };
 
-export async function main({
-  rank,
-  size,
-  world,
-  data,
-}: RankContext<ThreadsWorld, DeepSpeedTask>): Promise<Record<string, Outcome>> {
-  const group = joinThreadsWorld(world, rank);
-  const region = world.regions[rank];
-  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
-  const mesh = await createMesh(group, data.axes);
-  setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
+/** Trains by both ways on a rank. Returns the outcomes of these parts, by their names. */
+export async function trainOnRank(
+  { rank, size, group, mesh }: RankInThread,
+  ...names: readonly (keyof typeof parts)[]
+): Promise<Readonly<Record<string, Outcome>>> {
   const context = { rank, worldSize: size, group, mesh };
-  const parts = { compare, offload, measured, logged, oneBit, inStages };
   const found: Record<string, Outcome> = {};
-  for (const part of data.parts) Object.assign(found, await parts[part](context));
+  for (const name of names) Object.assign(found, await parts[name](context));
   return found;
 }
