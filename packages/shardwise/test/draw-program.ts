@@ -46,7 +46,7 @@ interface ExpertsShape {
   readonly shared: boolean;
 }
 
-export const gates = {
+const gates = {
   'two of four': () => nn.topKGate({ k: 2, normalize: 'chosen' }),
   'sigmoid scores': () => nn.topKGate({ k: 2, scores: 'sigmoid', normalize: 'chosen' }),
   'the first tokens stay': () => nn.topKGate({ k: 2, capacity: { factor: 0.6 } }),

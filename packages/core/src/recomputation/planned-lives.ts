@@ -21,7 +21,7 @@ export interface PlannedLife {
 }
 
 /** The values of a pass. */
-export interface PlannedLives {
+interface PlannedLives {
   /** The number of operations of the forward and the backward pass. */
   readonly operations: number;
   readonly lives: readonly PlannedLife[];

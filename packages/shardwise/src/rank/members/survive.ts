@@ -14,7 +14,7 @@ import { isOfLostRank, MemberLink, MembershipChange } from './member-link.ts';
 import { Survivor, type SurvivorContext } from './survivor.ts';
 
 /** A training: makes the model and the optimizer, resumes their state, and updates until the end. */
-export type SurvivingBody = (context: SurvivorContext) => Promise<void>;
+type SurvivingBody = (context: SurvivorContext) => Promise<void>;
 
 /**
  * Runs a training whose ranks go on if one is lost, as `hvd.elastic.run` does. Under `shardwise run --min-nproc`, the
