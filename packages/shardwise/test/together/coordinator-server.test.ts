@@ -16,7 +16,8 @@ beforeEach(async () => {
   coordinator = await startCoordinator({
     host: '127.0.0.1',
     port: 0,
-    token,
+    tokens: [token],
+    audit: 0,
     maxMembers: 3,
     roundTimeoutMs: 60_000,
     bytesPerSecond: 1e8,

@@ -50,7 +50,10 @@ export class VirtualNetwork {
     this.#turns = turns;
     this.#random = randomOf(seed);
     this.coordinator = new Coordinator({
-      isToken: (text) => text === 'secret',
+      tokenOf: (text) => ['secret', 'second', 'third'].indexOf(text),
+      tokens: 1,
+      audit: 0,
+      random: randomOf(seed + 1000),
       maxMembers: 64,
       roundTimeoutMs: 2000,
       stateTimeoutMs: 2000,

@@ -1,3 +1,5 @@
+import { createHash, type Hash } from 'node:crypto';
+import type { Commit } from '../protocol/messages.ts';
 import type { Peer } from './peer.ts';
 
 /** A round, and what has arrived in it. */
@@ -8,6 +10,7 @@ export class Round {
   /** The bytes of an update. */
   readonly bytes: number;
   readonly #received = new Map<Peer, number>();
+  readonly #hashes = new Map<Peer, Hash>();
   readonly #whole = new Set<Peer>();
   #firstWholeMs: number | null = null;
 
@@ -32,16 +35,34 @@ export class Round {
     return this.group.isSubsetOf(this.#whole);
   }
 
-  /** Counts a piece. Returns false if it does not follow the one before, or is too long. */
-  receive(peer: Peer, offset: number, length: number, nowMs: number): boolean {
+  /** A member says what its update is. Returns false if pieces of it have arrived already. */
+  commit(peer: Peer, commit: Commit): boolean {
+    if (this.#received.has(peer)) return false;
+    peer.commit = commit;
+    return true;
+  }
+
+  /**
+   * Counts a piece. Returns false if it does not follow the one before, or is too long, and for an update that is not the
+   * one that its member has committed to.
+   */
+  receive(peer: Peer, offset: number, bytes: Uint8Array, nowMs: number): boolean {
     const received = this.#received.get(peer) ?? 0;
-    const next = received + length;
+    const next = received + bytes.byteLength;
     if (offset !== received || next > this.bytes) return false;
     this.#received.set(peer, next);
+    if (!this.#isAsCommitted(peer, bytes, next === this.bytes)) return false;
     if (next === this.bytes) {
       this.#whole.add(peer);
       this.#firstWholeMs ??= nowMs;
     }
     return true;
+  }
+
+  #isAsCommitted(peer: Peer, bytes: Uint8Array, isWhole: boolean): boolean {
+    if (peer.commit?.round !== this.number) return true;
+    const hash = this.#hashes.get(peer) ?? createHash('sha256');
+    this.#hashes.set(peer, hash.update(bytes));
+    return !isWhole || hash.digest('hex') === peer.commit.hash;
   }
 }

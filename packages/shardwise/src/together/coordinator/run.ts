@@ -1,5 +1,6 @@
-import type { Enter, Refuse } from '../protocol/messages.ts';
+import type { Audited, Commit, Enter, Refuse } from '../protocol/messages.ts';
 import { encodePiece, type Piece } from '../protocol/pieces.ts';
+import type { Audits, Contradicted } from './audits.ts';
 import type { CoordinatorOptions } from './coordinator-options.ts';
 import type { Peer, StateHash } from './peer.ts';
 import { Round } from './round.ts';
@@ -15,6 +16,7 @@ type Times = Pick<CoordinatorOptions, 'roundTimeoutMs' | 'stateTimeoutMs' | 'now
 export class Run {
   readonly description: Enter;
   readonly #times: Times;
+  readonly #audits: Audits;
   readonly #peers = new Set<Peer>();
   readonly #hashes = new StateHashes();
   #round: Round;
@@ -22,9 +24,10 @@ export class Run {
   #refusals = new Map<number, Set<Peer>>();
 
   /** `founder` has the state with which the run begins. */
-  constructor(description: Enter, founder: Peer, times: Times) {
+  constructor(description: Enter, founder: Peer, times: Times, audits: Audits) {
     this.description = description;
     this.#times = times;
+    this.#audits = audits;
     const state = founder.state ?? { completed: description.completed, hash: description.hash };
     this.#hashes.declare(state);
     this.#peers.add(founder);
@@ -41,7 +44,7 @@ export class Run {
 
   /** Whether somebody is there who has the state, or can compute it. */
   get hasState(): boolean {
-    return this.#all('ready').length + this.#all('behind').length > 0;
+    return [...this.#peers].some((peer) => this.#hasState(peer));
   }
 
   /** Who waits for the state, in the order of arrival. */
@@ -63,6 +66,7 @@ export class Run {
 
   remove(peer: Peer): void {
     this.#peers.delete(peer);
+    this.#audits.remove(peer);
     this.#round.group.delete(peer);
     for (const other of this.waiting) {
       if (other.place.kind !== 'waiting') continue;
@@ -103,6 +107,27 @@ export class Run {
     this.#await(peer);
   }
 
+  /** A member says what its update is. Returns false for what no member would say. */
+  commits(peer: Peer, commit: Commit): boolean {
+    const present = this.#round;
+    if (commit.round > present.number || peer.place.kind === 'admitted') return false;
+    // It was late, or is not in the group.
+    if (commit.round < present.number || !present.group.has(peer)) return true;
+    return present.commit(peer, commit);
+  }
+
+  /** A member has made the update of another one again. Returns those whose words two others contradict. */
+  audited(peer: Peer, answer: Audited): readonly Contradicted[] {
+    const contradicted = this.#audits.answer(peer, answer);
+    this.#hasAudited(peer);
+    return contradicted;
+  }
+
+  /** A member cannot make an update again. */
+  cannotAudit(peer: Peer, of: { readonly round: number; readonly member: number }): void {
+    if (this.#audits.cannot(peer, of)) this.#hasAudited(peer);
+  }
+
   /** Counts who does not use whose update. Returns those whom more than half of the members refuse. */
   refused(peer: Peer, { round, numbers }: Refuse): readonly Peer[] {
     if (round !== this.completed - 1 || !this.#hasState(peer)) return [];
@@ -141,7 +166,8 @@ export class Run {
     if (round > present.number || peer.place.kind === 'admitted') return false;
     // It was late, or is not in the group.
     if (round < present.number || !present.group.has(peer)) return 0;
-    if (!present.receive(peer, offset, bytes.byteLength, this.#times.now())) return false;
+    if (this.#audits.isOn && peer.commit?.round !== round) return false;
+    if (!present.receive(peer, offset, bytes, this.#times.now())) return false;
     const frame = encodePiece({ kind: 'update', round, member: peer.number, offset, bytes });
     let passed = 0;
     for (const other of this.#peers) {
@@ -217,6 +243,15 @@ export class Run {
     const { whole } = round;
     for (const peer of whole) peer.updates += 1;
     for (const peer of round.group) if (!whole.includes(peer)) peer.place = { kind: 'behind' };
+    for (const peer of this.#audits.late(round.number)) this.#hasAudited(peer);
+    for (const { auditor, member, commit } of this.#audits.begin(
+      round.number,
+      whole,
+      this.#all('ready'),
+    )) {
+      auditor.place = { kind: 'auditing' };
+      auditor.tell({ kind: 'audit', round: commit.round, member, seed: commit.seed });
+    }
     const updates = whole.map(({ number, name }) => ({ number, name }));
     for (const peer of this.#peers) peer.tell({ kind: 'closed', round: round.number, updates });
     const completed = round.number + 1;
@@ -229,6 +264,13 @@ export class Run {
     }
     this.#round = this.#newRound(completed);
     this.#begin();
+  }
+
+  /** A member follows the run again. */
+  #hasAudited(peer: Peer): void {
+    if (peer.place.kind !== 'auditing') return;
+    peer.place = { kind: 'behind' };
+    this.#settle();
   }
 
   #newRound(number: number): Round {
@@ -249,7 +291,7 @@ export class Run {
   }
 
   #hasState({ place }: Peer): boolean {
-    return place.kind === 'ready' || place.kind === 'behind';
+    return place.kind === 'ready' || place.kind === 'behind' || place.kind === 'auditing';
   }
 
   #all(kind: Peer['place']['kind']): readonly Peer[] {

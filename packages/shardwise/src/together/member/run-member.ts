@@ -16,6 +16,7 @@ import {
 } from '../protocol/messages.ts';
 import { decodePiece, framesOf, type Piece } from '../protocol/pieces.ts';
 import { cannotConnect, leftError, lostError, refusedError } from './member-errors.ts';
+import { MemberAudit } from './member-audit.ts';
 import type { MemberOptions } from './member-options.ts';
 import { Arriving, RoundView } from './round-view.ts';
 
@@ -40,6 +41,7 @@ const REPORT_MS = 1000;
  */
 export class RunMember implements Members {
   readonly specificationVersion = 1;
+  readonly audits: MemberAudit;
   readonly #options: MemberOptions;
   #link: Link | null = null;
   #number = 0;
@@ -62,6 +64,11 @@ export class RunMember implements Members {
 
   constructor(options: MemberOptions) {
     this.#options = options;
+    this.audits = new MemberAudit({
+      digest: options.digest,
+      tell: (message) => this.#tell(message),
+      number: () => this.#number,
+    });
   }
 
   /** The number of this member. After a lost connection it has another one. */
@@ -113,6 +120,7 @@ export class RunMember implements Members {
 
   async exchange(round: number, message: Uint8Array): Promise<RoundResult> {
     const update = message.slice();
+    const commitment = await this.audits.commitmentOf(round, update);
     let sentBy: Link | null = null;
     for (;;) {
       const result = this.#result(round);
@@ -121,6 +129,7 @@ export class RunMember implements Members {
       if (link !== null && link !== sentBy && this.#isIn(round)) {
         sentBy = link;
         this.#roundView(round).keepOwn(this.#number, update);
+        if (commitment !== null) this.#tell(commitment);
         const frames = framesOf({ kind: 'update', round, member: this.#number }, update);
         await this.#send(frames, () => this.#link === link && this.#isIn(round));
       } else await this.#changed.promise;
@@ -230,7 +239,7 @@ export class RunMember implements Members {
     const { run, model } = description;
     const { settings, messageBytes, stateBytes } = run;
     const common = { model, settings, messageBytes: [...messageBytes], stateBytes };
-    this.#tell({ kind: 'enter', ...common, ...state });
+    this.#tell({ kind: 'enter', ...common, ...state, computes: this.audits.computes });
   }
 
   /** Settles when the coordinator has answered, or the connection has ended. */
@@ -259,6 +268,7 @@ export class RunMember implements Members {
     this.#awaited = null;
     this.#arrived = null;
     this.#promised = [];
+    this.audits.lost();
     this.#rounds.clear();
     if (this.#failure !== null || this.#isAway) return;
     this.#options.onNotice('has lost the connection to the coordinator, and tries again');
@@ -311,6 +321,10 @@ export class RunMember implements Members {
         if (this.#awaited?.completed !== message.completed) return undefined;
         this.#awaited.hash = message.hash;
         return this.#checkAwaited();
+      case 'audit': {
+        const { round, member, seed } = message;
+        return this.audits.asked({ round, member, seed });
+      }
       case 'round':
         return this.#begins(message.round, message.group);
       case 'closed':

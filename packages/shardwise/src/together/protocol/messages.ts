@@ -22,6 +22,8 @@ export interface Enter {
   readonly stateBytes: number;
   readonly completed: number;
   readonly hash: string;
+  /** How it computes: members with the same hash get the same bits. Null: nobody can make its updates again. */
+  readonly computes: string | null;
 }
 
 /** The hash of a member's state after so many rounds. */
@@ -38,12 +40,37 @@ export interface Refuse {
   readonly numbers: readonly number[];
 }
 
+/** Says what an update is, before any of it is sent. */
+export interface Commit {
+  readonly kind: 'commit';
+  readonly round: number;
+  /** The hash of the update. */
+  readonly hash: string;
+  /** The hash of the values in the middle of the round, which only those know who make the update. */
+  readonly middle: string;
+  /** Decides which samples were drawn. */
+  readonly seed: number;
+}
+
+/** What a member has found when it made the update of another one again. */
+export interface Audited {
+  readonly kind: 'audited';
+  readonly round: number;
+  readonly member: number;
+  readonly hash: string;
+  readonly middle: string;
+}
+
 /** What a member says. */
 export type FromMember =
   | Hello
   | Enter
   | Took
   | Refuse
+  | Commit
+  | Audited
+  /** It does not have the state any more with which the round began. */
+  | { readonly kind: 'cannotAudit'; readonly round: number; readonly member: number }
   /** A state that was asked for is no longer there. */
   | { readonly kind: 'cannotGive'; readonly to: number }
   /** A state that has arrived is not the one that the members have. */
@@ -52,7 +79,16 @@ export type FromMember =
   | { readonly kind: 'report'; readonly loss: number | null; readonly samples: number }
   | { readonly kind: 'alive' };
 
-const refusals = ['version', 'token', 'full', 'model', 'excluded', 'protocol', 'slow'] as const;
+const refusals = [
+  'version',
+  'token',
+  'full',
+  'model',
+  'excluded',
+  'audit',
+  'protocol',
+  'slow',
+] as const;
 
 /** Why a member is refused. */
 export type Refusal = (typeof refusals)[number];
@@ -76,6 +112,13 @@ export type FromCoordinator =
   | { readonly kind: 'give'; readonly completed: number; readonly to: number }
   /** The hash that the state of all members has after so many rounds. */
   | { readonly kind: 'state'; readonly completed: number; readonly hash: string }
+  /** Make the update of a member again. Its next round has begun without this member. */
+  | {
+      readonly kind: 'audit';
+      readonly round: number;
+      readonly member: number;
+      readonly seed: number;
+    }
   /** A round begins. Its group is who is there now. */
   | { readonly kind: 'round'; readonly round: number; readonly group: readonly number[] }
   /** A round is over. Its updates are those of these members, in this order. */
@@ -118,6 +161,7 @@ const fromMember: z.ZodType<FromMember> = z.discriminatedUnion('kind', [
     stateBytes: bytes.min(1),
     completed: count,
     hash,
+    computes: hash.nullable(),
   }),
   z.strictObject({ kind: z.literal('took'), completed: count, hash }),
   z.strictObject({ kind: z.literal('cannotGive'), to: number }),
@@ -127,6 +171,9 @@ const fromMember: z.ZodType<FromMember> = z.discriminatedUnion('kind', [
     round: count,
     numbers: z.array(number).min(1).max(MAX_MEMBERS),
   }),
+  z.strictObject({ kind: z.literal('commit'), round: count, hash, middle: hash, seed: number }),
+  z.strictObject({ kind: z.literal('audited'), round: count, member: number, hash, middle: hash }),
+  z.strictObject({ kind: z.literal('cannotAudit'), round: count, member: number }),
   z.strictObject({ kind: z.literal('report'), loss, samples: bytes }),
   alive,
 ]);
@@ -144,6 +191,7 @@ const fromCoordinator: z.ZodType<FromCoordinator> = z.discriminatedUnion('kind',
   z.strictObject({ kind: z.literal('await'), completed: count, from: number }),
   z.strictObject({ kind: z.literal('give'), completed: count, to: number }),
   z.strictObject({ kind: z.literal('state'), completed: count, hash }),
+  z.strictObject({ kind: z.literal('audit'), round: count, member: number, seed: number }),
   z.strictObject({
     kind: z.literal('round'),
     round: count,
