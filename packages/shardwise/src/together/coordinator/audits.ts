@@ -30,6 +30,8 @@ interface Audit {
   readonly round: number;
   readonly audited: Peer;
   readonly commit: Commit;
+  /** Whether it was drawn now. Otherwise it stands for an earlier one that nobody could make again. */
+  readonly isDrawn: boolean;
   /** Who took part in the round and computes in the same way, and has not been asked. */
   readonly candidates: Set<Peer>;
   /** What its member and others say that it is. */
@@ -87,6 +89,7 @@ export class Audits {
         round,
         audited,
         commit,
+        isDrawn,
         candidates: new Set(candidates),
         words: new Map([[audited, wordOf(commit)]]),
         auditor: null,
@@ -191,14 +194,14 @@ export class Audits {
 
   #giveUp(audit: Audit): void {
     this.#open.delete(audit);
-    const { audited, words, round } = audit;
+    const { audited, words, round, isDrawn } = audit;
     if (words.size > 1) {
       this.#notice(
         `nobody is left who could decide about the update of round ${round} of member ${audited.number} (${audited.name})`,
       );
       return;
     }
-    this.#counts.missed += 1;
+    if (isDrawn) this.#counts.missed += 1;
     this.#due.add(audited);
     if (this.#alone.has(audited)) return;
     this.#alone.add(audited);
