@@ -327,8 +327,9 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     verify: ['environment'],
     'together/protocol': [],
     'together/member': ['together/protocol'],
+    'together/direct': ['together/protocol'],
     'together/coordinator': ['text', 'report', 'together/protocol'],
-    together: ['together/protocol', 'together/member'],
+    together: ['together/protocol', 'together/member', 'together/direct'],
     cli: [
       'together/protocol',
       'together/coordinator',

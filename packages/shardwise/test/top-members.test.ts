@@ -16,6 +16,7 @@ const memberOf = (number: number, more: Partial<MemberStatus> = {}): MemberStatu
   updates: 40,
   samplesPerSecond: 12.5,
   share: 0.25,
+  link: 'relay',
   linkMs: 31,
   loss: 2.5,
   ...more,
@@ -29,6 +30,7 @@ const statusOf = (completed: number, loss: number, more: Partial<RunStatus> = {}
       name: 'page',
       share: 0.3,
       samplesPerSecond: 15.2,
+      link: 'both',
       linkMs: 4.2,
       loss: loss + 0.1,
     }),
@@ -66,11 +68,11 @@ describe('the members of a run', () => {
         "relay    11.8 MiB passed on",
         "audits   3 of 120 updates made again, which was 2.4 % of all computing; 0 could not be; 0 disputed",
         "",
-        "member         place                  rounds  samples/s  share                 link    loss",
-        "laptop (1)     training                   40         31   62 %  ■■■■■■····  31.0 ms  2.6500",
-        "page (2)       training                   40         15   30 %  ■■■·······  4.20 ms  2.7500",
-        "desk (4)       auditing                    7         13    8 %  ■·········  31.0 ms  2.8500",
-        "machine-5 (5)  waiting for the state       0        0.0    0 %  ··········",
+        "member         place                  rounds  samples/s  share              link   round trip    loss",
+        "laptop (1)     training                   40         31   62 %  ■■■■■■····  relay     31.0 ms  2.6500",
+        "page (2)       training                   40         15   30 %  ■■■·······  both      4.20 ms  2.7500",
+        "desk (4)       auditing                    7         13    8 %  ■·········  relay     31.0 ms  2.8500",
+        "machine-5 (5)  waiting for the state       0        0.0    0 %  ··········  relay",
       ]
     `);
   });

@@ -1,11 +1,13 @@
 import { startRanks } from 'shardwise/browser';
+import { withDirectLinks } from 'shardwise/together';
 import type { MemberResult, MemberTask } from './train-member.ts';
 
 const task: MemberTask = await (await fetch('/tasks')).json();
 const result = Promise.withResolvers<MemberResult>();
 const run = await startRanks({
   size: 1,
-  script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }),
+  script: () =>
+    withDirectLinks(new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })),
   device: 'wasm',
   arenaBytes: 2 ** 24,
   data: task,

@@ -10,6 +10,8 @@ export interface MemberTask {
   readonly name: string;
   /** The number of members. */
   readonly members: number;
+  /** The number of members that this one reaches directly. */
+  readonly direct: number;
 }
 
 /** What a member has seen when all were there. */
@@ -26,7 +28,7 @@ const STOPS = 10;
 
 /** Trains on the rank that is set until all members have trained together for some rounds. */
 export async function trainMember(task: MemberTask): Promise<MemberResult> {
-  const { url, token, name, members } = task;
+  const { url, token, name, members, direct } = task;
   const member = await join({ url, token, name, onNotice: () => undefined });
   manualSeed(member.number);
   const model = new Classifier();
@@ -39,10 +41,10 @@ export async function trainMember(task: MemberTask): Promise<MemberResult> {
     optimizer.zeroGrad();
     const { x, labels } = rowsOf(step + 1000 * member.number, 0, 8);
     nn.functional.crossEntropy(parallel.forward(x), labels).backward();
-    const { groupSize } = member;
+    const { groupSize, directLinks } = member;
     await optimizer.step();
     const { outerSteps } = strategy.outer;
-    if (outerSteps !== before && groupSize === members) common++;
+    if (outerSteps !== before && groupSize === members && directLinks === direct) common++;
     before = outerSteps;
   }
   const values: number[] = [];

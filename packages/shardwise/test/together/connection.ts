@@ -57,7 +57,7 @@ export class Connection {
       close: () => void (this.isOpen = false),
     };
     this.#events = coordinator.connect(link);
-    if (name !== undefined) this.tell({ kind: 'hello', version: 1, token, name });
+    if (name !== undefined) this.tell({ kind: 'hello', version: 1, token, name, direct: false });
   }
 
   get number(): number {

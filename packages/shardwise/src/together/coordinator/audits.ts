@@ -1,4 +1,4 @@
-import type { Audited, Commit } from '../protocol/messages.ts';
+import type { Audited, Made } from '../protocol/messages.ts';
 import type { AuditCounts } from '../protocol/run-status.ts';
 import { AuditSchedule } from './audit-schedule.ts';
 import type { Peer } from './peer.ts';
@@ -21,15 +21,16 @@ export interface Contradicted {
 /** A member makes an update again. */
 export interface Assigned {
   readonly auditor: Peer;
-  readonly commit: Commit;
+  readonly round: number;
   readonly member: number;
+  readonly seed: number;
 }
 
 /** An update that is made again. */
 interface Audit {
   readonly round: number;
   readonly audited: Peer;
-  readonly commit: Commit;
+  readonly made: Made;
   /** Whether it was drawn now. Otherwise it stands for an earlier one that nobody could make again. */
   readonly isDrawn: boolean;
   /** Who took part in the round and computes in the same way, and has not been asked. */
@@ -78,7 +79,7 @@ export class Audits {
     if (!this.isOn) return [];
     for (const audited of whole) {
       const { commit } = audited;
-      if (commit?.round !== round) continue;
+      if (commit === null || commit.round !== round || commit.made === null) continue;
       this.#counts.updates += 1;
       const [isDrawn, isDue] = [this.#scheduleOf(audited).draw(), this.#due.delete(audited)];
       if (!isDrawn && !isDue) continue;
@@ -88,10 +89,10 @@ export class Audits {
       this.#open.add({
         round,
         audited,
-        commit,
+        made: commit.made,
         isDrawn,
         candidates: new Set(candidates),
-        words: new Map([[audited, wordOf(commit)]]),
+        words: new Map([[audited, wordOf(commit.hash, commit.made)]]),
         auditor: null,
         sinceRound: round,
       });
@@ -107,7 +108,7 @@ export class Audits {
     if (audit === undefined) return [];
     audit.auditor = null;
     this.#counts.made += 1;
-    audit.words.set(auditor, wordOf(answer));
+    audit.words.set(auditor, wordOf(answer.hash, answer));
     const votes = [...audit.words.values()];
     const word = votes.find((each, at) => votes.indexOf(each) < at);
     if (word === undefined) {
@@ -188,8 +189,7 @@ export class Audits {
     audit.candidates.delete(auditor);
     unused.delete(auditor);
     this.#alone.delete(audit.audited);
-    const { commit, audited } = audit;
-    return [{ auditor, commit, member: audited.number }];
+    return [{ auditor, round: audit.round, member: audit.audited.number, seed: audit.made.seed }];
   }
 
   #giveUp(audit: Audit): void {
@@ -222,6 +222,6 @@ export class Audits {
   }
 }
 
-function wordOf({ hash, middle }: { readonly hash: string; readonly middle: string }): string {
+function wordOf(hash: string, { middle }: Pick<Made, 'middle'>): string {
   return `${hash} ${middle}`;
 }

@@ -53,10 +53,15 @@ function row(member: MemberStatus): string {
     String(member.updates),
     perSecond(member.samplesPerSecond),
     `${Math.round(100 * member.share)} %`,
-    member.linkMs === null ? '' : formatMilliseconds(member.linkMs),
+    linkText(member),
     member.loss === null ? '' : formatLoss(member.loss),
   ];
   return `<tr>${cells.map((cell) => `<td>${escapeHtml(cell)}</td>`).join('')}</tr>`;
+}
+
+/** The way to the other members, and how far the coordinator is. */
+function linkText({ link, linkMs }: MemberStatus): string {
+  return linkMs === null ? link : `${link}, ${formatMilliseconds(linkMs)}`;
 }
 
 function perSecond(samples: number): string {

@@ -12,6 +12,7 @@ import type { RunStatus } from '../protocol/run-status.ts';
 import { Audits } from './audits.ts';
 import type { CoordinatorOptions } from './coordinator-options.ts';
 import { differenceOf } from './difference-of.ts';
+import { Introductions } from './introductions.ts';
 import { Peer } from './peer.ts';
 import { Run } from './run.ts';
 import { memberStatus } from './status.ts';
@@ -24,6 +25,7 @@ export class Coordinator {
   readonly #options: CoordinatorOptions;
   readonly #peers = new Set<Peer>();
   readonly #audits: Audits;
+  readonly #introductions = new Introductions();
   /** The tokens of those who have cheated. */
   readonly #excluded = new Set<number>();
   #run: Run | null = null;
@@ -41,7 +43,7 @@ export class Coordinator {
     const all = peers.reduce((sum, { speed }) => sum + speed.samples, 0);
     return {
       completed: this.#run?.completed ?? 0,
-      members: peers.map((peer) => memberStatus(peer, all)),
+      members: peers.map((peer) => memberStatus(peer, all, this.#introductions.wayOf(peer, peers))),
       relayedBytes: this.#relayedBytes,
       audits: this.#audits.counts,
     };
@@ -98,7 +100,7 @@ export class Coordinator {
     }
     this.#latestNumber += 1;
     const peer = new Peer(
-      { number: this.#latestNumber, name: hello.name, token },
+      { number: this.#latestNumber, name: hello.name, token, isDirect: hello.direct },
       link,
       this.#options.now(),
     );
@@ -135,6 +137,15 @@ export class Coordinator {
         return run?.cannotGive(peer, message.to);
       case 'wrongState':
         return run?.wrongState(peer, message.completed);
+      case 'got':
+        return run?.got(peer, message);
+      case 'linked':
+        return run?.linked(peer, message.to, message.isOpen);
+      case 'signal':
+        if (!this.#introductions.signal(peer, message.to, message.text)) {
+          this.#refuse(peer, 'protocol', 'more signals than a connection needs');
+        }
+        return undefined;
       case 'commit':
         if (run?.commits(peer, message) === false) {
           this.#refuse(peer, 'protocol', 'a word about an update that no member says');
@@ -171,6 +182,7 @@ export class Coordinator {
     peer.state = { completed: message.completed, hash: message.hash };
     if (this.#run === null) this.#found(peer, message);
     else this.#run.add(peer);
+    this.#introductions.add(peer);
   }
 
   /** Says why a member cannot take part, or returns null. */
@@ -193,7 +205,10 @@ export class Coordinator {
   /** The state of a member becomes that of a new run. */
   #found(peer: Peer, description: Enter): Run {
     this.#audits.forget();
-    const run = new Run(description, peer, this.#options, this.#audits);
+    const run = new Run(description, peer, this.#options, {
+      audits: this.#audits,
+      introductions: this.#introductions,
+    });
     this.#run = run;
     this.#notice(peer, `has the state of the run, after ${run.completed} rounds`);
     return run;
@@ -224,6 +239,7 @@ export class Coordinator {
   #remove(peer: Peer, reason: string): void {
     if (!this.#peers.delete(peer)) return;
     this.#notice(peer, `has gone: ${reason}`);
+    this.#introductions.remove(peer);
     if (peer.description !== null) this.#run?.remove(peer);
     this.#foundAgain();
   }

@@ -42,6 +42,8 @@ export class Peer {
   readonly name: string;
   /** The place of its token among those of the run. */
   readonly token: number;
+  /** Whether it can reach other members without the coordinator. It then sends its updates here only when it is asked. */
+  readonly isDirect: boolean;
   readonly link: Link;
   readonly speed: Speed;
   place: Place = { kind: 'admitted' };
@@ -60,13 +62,14 @@ export class Peer {
   loss: number | null = null;
 
   constructor(
-    { number, name, token }: Pick<Peer, 'number' | 'name' | 'token'>,
+    { number, name, token, isDirect }: Pick<Peer, 'number' | 'name' | 'token' | 'isDirect'>,
     link: Link,
     nowMs: number,
   ) {
     this.number = number;
     this.name = name;
     this.token = token;
+    this.isDirect = isDirect;
     this.link = link;
     this.speed = new Speed(nowMs);
   }

@@ -2,9 +2,15 @@ import type { Audited, Commit, Enter, Refuse } from '../protocol/messages.ts';
 import { encodePiece, type Piece } from '../protocol/pieces.ts';
 import type { Audits, Contradicted } from './audits.ts';
 import type { CoordinatorOptions } from './coordinator-options.ts';
+import type { Introductions } from './introductions.ts';
 import type { Peer, StateHash } from './peer.ts';
 import { Round } from './round.ts';
 import { StateHashes } from './state-hashes.ts';
+
+/** How long an update may go from member to member before the coordinator passes it on. */
+const MAX_DIRECT_MS = 10_000;
+/** It must be there before the round is over. */
+const MAX_DIRECT_SHARE = 1 / 4;
 
 type Times = Pick<CoordinatorOptions, 'roundTimeoutMs' | 'stateTimeoutMs' | 'now'>;
 
@@ -17,6 +23,7 @@ export class Run {
   readonly description: Enter;
   readonly #times: Times;
   readonly #audits: Audits;
+  readonly #introductions: Introductions;
   readonly #peers = new Set<Peer>();
   readonly #hashes = new StateHashes();
   #round: Round;
@@ -24,10 +31,16 @@ export class Run {
   #refusals = new Map<number, Set<Peer>>();
 
   /** `founder` has the state with which the run begins. */
-  constructor(description: Enter, founder: Peer, times: Times, audits: Audits) {
+  constructor(
+    description: Enter,
+    founder: Peer,
+    times: Times,
+    { audits, introductions }: { readonly audits: Audits; readonly introductions: Introductions },
+  ) {
     this.description = description;
     this.#times = times;
     this.#audits = audits;
+    this.#introductions = introductions;
     const state = founder.state ?? { completed: description.completed, hash: description.hash };
     this.#hashes.declare(state);
     this.#peers.add(founder);
@@ -113,7 +126,24 @@ export class Run {
     if (commit.round > present.number || peer.place.kind === 'admitted') return false;
     // It was late, or is not in the group.
     if (commit.round < present.number || !present.group.has(peer)) return true;
-    return present.commit(peer, commit);
+    if (!present.commit(peer, commit, this.#times.now())) return false;
+    this.#settle();
+    return true;
+  }
+
+  /** A member has the update of another one, which was sent to it directly. */
+  got(peer: Peer, { round, from, hash }: { round: number; from: number; hash: string }): void {
+    const present = this.#round;
+    const sender = [...present.group].find(({ number }) => number === from);
+    if (round !== present.number || sender === undefined || !peer.follows(round)) return;
+    present.claim(sender, peer, hash);
+    this.#settle();
+  }
+
+  /** A member says whether it reaches another one directly. */
+  linked(peer: Peer, to: number, isOpen: boolean): void {
+    this.#introductions.linked(peer, to, isOpen);
+    this.#settle();
   }
 
   /** A member has made the update of another one again. Returns those whose words two others contradict. */
@@ -166,17 +196,15 @@ export class Run {
     if (round > present.number || peer.place.kind === 'admitted') return false;
     // It was late, or is not in the group.
     if (round < present.number || !present.group.has(peer)) return 0;
-    if (this.#audits.isOn && peer.commit?.round !== round) return false;
+    if (this.#audits.isOn && !isAuditable(peer, round)) return false;
+    const receivers = [...this.#peers].filter(
+      (other) => other !== peer && other.follows(round) && present.isPassedTo(peer, other),
+    );
     if (!present.receive(peer, offset, bytes, this.#times.now())) return false;
     const frame = encodePiece({ kind: 'update', round, member: peer.number, offset, bytes });
-    let passed = 0;
-    for (const other of this.#peers) {
-      if (other === peer || !other.follows(round)) continue;
-      other.link.send(frame);
-      passed += bytes.byteLength;
-    }
+    for (const other of receivers) other.link.send(frame);
     this.#settle();
-    return passed;
+    return receivers.length * bytes.byteLength;
   }
 
   #passState(peer: Peer, { round, member, offset, bytes }: Piece): number | false {
@@ -228,12 +256,37 @@ export class Run {
         peer.place = { kind: 'ready' };
       }
     }
+    this.#route();
     const round = this.#round;
     const hasBegun = round.group.size > 0 || round.whole.length > 0;
     if (hasBegun && round.isComplete) this.#end();
     else if (!hasBegun && this.#all('ready').length > 0) {
       this.#round = this.#newRound(round.number);
       this.#begin();
+    }
+  }
+
+  /** Asks for updates that go from member to member and do not reach all of them. */
+  #route(): void {
+    const round = this.#round;
+    const nowMs = this.#times.now();
+    const maxMs = Math.min(MAX_DIRECT_MS, MAX_DIRECT_SHARE * this.#times.roundTimeoutMs);
+    const followers = [...this.#peers].filter((peer) => peer.follows(round.number));
+    for (const peer of round.underWay) {
+      // Whoever of two is wrong, the update goes through the coordinator, which knows its hash.
+      for (const other of round.takeClaims(peer)) this.#introductions.unlink(peer, other);
+      const lacking = round.lacking(peer, followers);
+      if (lacking.length === 0) round.complete(peer, nowMs);
+      if (round.elapsedMs(peer, nowMs) >= maxMs) {
+        for (const other of lacking) this.#introductions.unlink(peer, other);
+      }
+      const direct = peer.commit?.directTo ?? [];
+      const apart = lacking.filter(
+        (other) => !direct.includes(other.number) || !this.#introductions.areLinked(peer, other),
+      );
+      if (apart.length > 0 && round.beginPass(peer, apart)) {
+        peer.tell({ kind: 'relay', round: round.number });
+      }
     }
   }
 
@@ -244,13 +297,10 @@ export class Run {
     for (const peer of whole) peer.updates += 1;
     for (const peer of round.group) if (!whole.includes(peer)) peer.place = { kind: 'behind' };
     for (const peer of this.#audits.late(round.number)) this.#hasAudited(peer);
-    for (const { auditor, member, commit } of this.#audits.begin(
-      round.number,
-      whole,
-      this.#all('ready'),
-    )) {
+    const ready = this.#all('ready');
+    for (const { auditor, ...task } of this.#audits.begin(round.number, whole, ready)) {
       auditor.place = { kind: 'auditing' };
-      auditor.tell({ kind: 'audit', round: commit.round, member, seed: commit.seed });
+      auditor.tell({ kind: 'audit', ...task });
     }
     const updates = whole.map(({ number, name }) => ({ number, name }));
     for (const peer of this.#peers) peer.tell({ kind: 'closed', round: round.number, updates });
@@ -297,4 +347,8 @@ export class Run {
   #all(kind: Peer['place']['kind']): readonly Peer[] {
     return [...this.#peers].filter(({ place }) => place.kind === kind);
   }
+}
+
+function isAuditable({ commit }: Peer, round: number): boolean {
+  return commit?.round === round && commit.made !== null;
 }

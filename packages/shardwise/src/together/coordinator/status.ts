@@ -12,6 +12,7 @@ const places = {
 export function memberStatus(
   { number, name, place, updates, speed, loss, link }: Peer,
   allSamples: number,
+  way: MemberStatus['link'],
 ): MemberStatus {
   return {
     number,
@@ -20,6 +21,7 @@ export function memberStatus(
     updates,
     samplesPerSecond: speed.perSecond,
     share: allSamples === 0 ? 0 : speed.samples / allSamples,
+    link: way,
     linkMs: link.roundTripMs ?? null,
     loss,
   };

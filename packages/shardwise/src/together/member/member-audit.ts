@@ -1,5 +1,5 @@
 import type { AuditTask, MemberAudits, UpdateTrace } from '@shardwise/strategies';
-import type { FromMember } from '../protocol/messages.ts';
+import type { FromMember, Made } from '../protocol/messages.ts';
 
 /** What a member's audits need of the member. */
 interface AuditContext {
@@ -16,7 +16,7 @@ const MAX_TASKS = 16;
 export class MemberAudit implements MemberAudits {
   readonly #context: AuditContext;
   #computes: string | null = null;
-  #made: { readonly round: number; readonly seed: number; readonly middle: string } | null = null;
+  #made: (Made & { readonly round: number }) | null = null;
   #tasks: readonly AuditTask[] = [];
 
   constructor(context: AuditContext) {
@@ -66,10 +66,9 @@ export class MemberAudit implements MemberAudits {
     this.#tasks = [];
   }
 
-  /** What is said before an update is sent. Null: nothing, because nobody can make it again. */
-  async commitmentOf(round: number, update: Uint8Array): Promise<FromMember | null> {
+  /** How the update of a round was made. Null: nobody can make it again. */
+  madeOf(round: number): Made | null {
     const made = this.#made;
-    if (made?.round !== round) return null;
-    return { kind: 'commit', ...made, hash: await this.#context.digest(update) };
+    return made?.round === round ? { seed: made.seed, middle: made.middle } : null;
   }
 }

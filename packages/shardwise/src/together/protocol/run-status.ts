@@ -9,6 +9,8 @@ const places = [
   'auditing',
 ] as const;
 
+const links = ['direct', 'relay', 'both'] as const;
+
 /** A member, as its coordinator shows it. */
 export interface MemberStatus {
   readonly number: number;
@@ -20,7 +22,9 @@ export interface MemberStatus {
   readonly samplesPerSecond: number;
   /** Its part of the samples of all who are there, from 0 to 1. */
   readonly share: number;
-  /** How long a message takes there and back. Null: not yet measured. */
+  /** How it gets updates of the others who are there: directly, by the coordinator, or of some by each. */
+  readonly link: (typeof links)[number];
+  /** How long a message to the coordinator takes there and back. Null: not yet measured. */
   readonly linkMs: number | null;
   readonly loss: number | null;
 }
@@ -62,6 +66,7 @@ const runStatus: z.ZodType<RunStatus> = z.object({
         updates: count,
         samplesPerSecond: z.number().min(0),
         share: fraction,
+        link: z.enum(links),
         linkMs: z.number().min(0).nullable(),
         loss: z.number().nullable(),
       }),

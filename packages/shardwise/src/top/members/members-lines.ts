@@ -43,7 +43,11 @@ const columns = [
     isText: true,
     cell: ({ share }) => '■'.repeat(Math.round(SHARE_COLUMNS * share)).padEnd(SHARE_COLUMNS, '·'),
   },
-  { title: 'link', cell: ({ linkMs }) => (linkMs === null ? '' : formatMilliseconds(linkMs)) },
+  { title: 'link', isText: true, cell: ({ link }) => link },
+  {
+    title: 'round trip',
+    cell: ({ linkMs }) => (linkMs === null ? '' : formatMilliseconds(linkMs)),
+  },
   { title: 'loss', cell: ({ loss }) => (loss === null ? '' : formatLoss(loss)) },
 ] as const satisfies readonly {
   readonly title: string;
