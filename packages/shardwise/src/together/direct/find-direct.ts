@@ -1,5 +1,5 @@
 import type { ConnectDirectly, DirectEvents } from '../protocol/direct-link.ts';
-import { type PageSays, unwrapDirect, type WorkerAsks, wrapDirect } from './worker-message.ts';
+import { unwrapSaid, type WorkerAsks, wrapDirect } from './worker-message.ts';
 
 /** A page that answers does so at once. */
 const ANSWER_MS = 500;
@@ -27,7 +27,7 @@ async function byPage(stun: readonly string[]): Promise<ConnectDirectly | null> 
   const isHere = Promise.withResolvers<boolean>();
   let latest = 0;
   globalThis.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-    const message = unwrapDirect<PageSays>(data);
+    const message = unwrapSaid(data);
     if (message === undefined) return undefined;
     if (message.kind === 'here') return isHere.resolve(true);
     const link = links.get(message.id);

@@ -1,6 +1,6 @@
 import type { DirectLink } from '../protocol/direct-link.ts';
 import { connectPeers } from './peer-connection.ts';
-import { type PageSays, unwrapDirect, type WorkerAsks, wrapDirect } from './worker-message.ts';
+import { type PageSays, unwrapAsked, wrapDirect } from './worker-message.ts';
 
 const BUFFERED_MS = 20;
 
@@ -36,7 +36,7 @@ export function withDirectLinks(worker: Worker): Worker {
     links.set(id, link);
   };
   worker.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-    const message = unwrapDirect<WorkerAsks>(data);
+    const message = unwrapAsked(data);
     switch (message?.kind) {
       case undefined:
         return undefined;

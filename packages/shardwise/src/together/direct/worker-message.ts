@@ -31,9 +31,18 @@ export function wrapDirect(message: WorkerAsks | PageSays): Readonly<Record<stri
   return { [key]: message };
 }
 
-/** Returns undefined for other messages. What is in it was posted by the same program. */
-export function unwrapDirect<M extends WorkerAsks | PageSays>(data: unknown): M | undefined {
-  if (typeof data !== 'object' || data === null || !(key in data)) return undefined;
+/** Reads a message of a worker. Returns undefined for other messages. */
+export function unwrapAsked(data: unknown): WorkerAsks | undefined {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the page and its workers are one program
-  return data[key] as M;
+  return messageOf(data) as WorkerAsks | undefined;
+}
+
+/** Reads a message of the page. Returns undefined for other messages. */
+export function unwrapSaid(data: unknown): PageSays | undefined {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the page and its workers are one program
+  return messageOf(data) as PageSays | undefined;
+}
+
+function messageOf(data: unknown): unknown {
+  return typeof data === 'object' && data !== null && key in data ? data[key] : undefined;
 }

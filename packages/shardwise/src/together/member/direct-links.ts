@@ -81,16 +81,15 @@ export class DirectLinks {
 
   async #sendTo(number: number, round: number, update: Uint8Array): Promise<void> {
     const link = this.#links.get(number);
-    for (const frame of framesOf(
-      { kind: 'update', round, member: number },
-      update,
-      DIRECT_PIECE_BYTES,
-    )) {
-      while (this.#links.get(number) === link && (link?.bufferedBytes ?? 0) > MAX_UNSENT_BYTES) {
-        await this.#context.delay(WAIT_FOR_SENDING_MS);
-      }
+    const piece = { kind: 'update', round, member: number } as const;
+    for (const frame of framesOf(piece, update, DIRECT_PIECE_BYTES)) {
+      while (this.#isFull(number)) await this.#context.delay(WAIT_FOR_SENDING_MS);
       if (this.#links.get(number) !== link) return;
       link?.send(frame);
     }
+  }
+
+  #isFull(number: number): boolean {
+    return (this.#links.get(number)?.bufferedBytes ?? 0) > MAX_UNSENT_BYTES;
   }
 }
