@@ -15,5 +15,5 @@ const run = await startRanks({
   onValue: (value) => result.resolve(value as MemberResult),
 });
 const [end] = await run.ended;
-if (end?.error !== undefined) throw end.error;
+if (end?.error !== undefined) throw new Error(`${end.error.name}: ${end.error.message}`);
 await fetch('/result', { method: 'POST', body: JSON.stringify(await result.promise) });

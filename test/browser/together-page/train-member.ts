@@ -10,8 +10,6 @@ export interface MemberTask {
   readonly name: string;
   /** The number of members. */
   readonly members: number;
-  /** The number of members that this one reaches directly. */
-  readonly direct: number;
 }
 
 /** What a member has seen when all were there. */
@@ -28,7 +26,7 @@ const STOPS = 10;
 
 /** Trains on the rank that is set until all members have trained together for some rounds. */
 export async function trainMember(task: MemberTask): Promise<MemberResult> {
-  const { url, token, name, members, direct } = task;
+  const { url, token, name, members } = task;
   const member = await join({ url, token, name, onNotice: () => undefined });
   manualSeed(member.number);
   const model = new Classifier();
@@ -41,10 +39,10 @@ export async function trainMember(task: MemberTask): Promise<MemberResult> {
     optimizer.zeroGrad();
     const { x, labels } = rowsOf(step + 1000 * member.number, 0, 8);
     nn.functional.crossEntropy(parallel.forward(x), labels).backward();
-    const { groupSize, directLinks } = member;
+    const { groupSize } = member;
     await optimizer.step();
     const { outerSteps } = strategy.outer;
-    if (outerSteps !== before && groupSize === members && directLinks === direct) common++;
+    if (outerSteps !== before && groupSize === members) common++;
     before = outerSteps;
   }
   const values: number[] = [];

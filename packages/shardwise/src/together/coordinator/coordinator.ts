@@ -142,10 +142,7 @@ export class Coordinator {
       case 'linked':
         return run?.linked(peer, message.to, message.isOpen);
       case 'signal':
-        if (!this.#introductions.signal(peer, message.to, message.text)) {
-          this.#refuse(peer, 'protocol', 'more signals than a connection needs');
-        }
-        return undefined;
+        return this.#introductions.signal(peer, message.to, message.text);
       case 'commit':
         if (run?.commits(peer, message) === false) {
           this.#refuse(peer, 'protocol', 'a word about an update that no member says');

@@ -1,8 +1,8 @@
 import { MAX_DIRECT } from '../protocol/direct-link.ts';
 import type { Peer } from './peer.ts';
 
-/** The texts that one end of a connection may send to make it. */
-const MAX_SIGNALS = 64;
+/** The texts that one end of a connection may send to make it: a few for each network of its machine. */
+const MAX_SIGNALS = 256;
 
 /**
  * Introduces members that can reach each other directly, and keeps who says that it does. The coordinator believes it only
@@ -31,16 +31,14 @@ export class Introductions {
     }
   }
 
-  /** Passes on a text. Returns false for more than are needed. */
-  signal(peer: Peer, to: number, text: string): boolean {
+  /** Passes on a text. More than are needed are left out. */
+  signal(peer: Peer, to: number, text: string): void {
     const other = this.#capableOf(to);
-    if (other === undefined || !this.#capable.has(peer)) return true;
+    if (other === undefined || !this.#capable.has(peer)) return;
     const counts = this.#signals.get(peer) ?? new Map<Peer, number>();
     const count = (counts.get(other) ?? 0) + 1;
     this.#signals.set(peer, counts.set(other, count));
-    if (count > MAX_SIGNALS) return false;
-    other.tell({ kind: 'signal', from: peer.number, text });
-    return true;
+    if (count <= MAX_SIGNALS) other.tell({ kind: 'signal', from: peer.number, text });
   }
 
   /** A member says whether it reaches another one. */
