@@ -1,5 +1,6 @@
 // The page: asks for the coordinator, and starts a rank that trains with the others.
 import { startRanks } from 'shardwise/browser';
+import { withDirectLinks } from 'shardwise/together';
 import type { JoinForm } from './rank.ts';
 
 function element<T extends Element>(selector: string, type: new () => T): T {
@@ -26,7 +27,8 @@ async function trainInPage(): Promise<void> {
   };
   const run = await startRanks({
     size: 1,
-    script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }),
+    script: () =>
+      withDirectLinks(new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })),
     data,
     onStep: ({ step, loss }) => {
       status.value = `update ${step}, loss ${loss?.toFixed(3) ?? ''}`;

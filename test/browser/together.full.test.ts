@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { openPage, onRanks, reasonWithoutBrowser } from '@shardwise/testing/node';
 import { expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
@@ -13,9 +14,11 @@ import { trainMember } from './together-page/train-member.ts';
 
 const memberResult = z.object({ rounds: z.int(), values: z.array(z.number()) });
 const reason = reasonWithoutBrowser();
+/** In so many rounds, the coordinator passes on nothing of pages that reach each other. */
+const DIRECT_ROUNDS = 5;
 
 it.skipIf(reason !== undefined)(
-  'Node and two pages train one model by `shardwise coordinate`, and have the same bits after the same round',
+  'Node and two pages train one model by `shardwise coordinate`, and have the same bits after the same round; the pages reach each other directly',
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'shardwise-together-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -43,13 +46,41 @@ it.skipIf(reason !== undefined)(
       await using _page = openPage(server.url, { withWebGpu: false });
       return memberResult.parse(await server.result);
     });
+    const trained = Promise.all(pages);
+    const address = `http://127.0.0.1:${port}/status`;
+    // A page that fails ends the test at once.
+    await Promise.race([trained, expectDirect(address)]);
     const node = onRanks(1, () => trainMember({ url, token, name: 'Node', members: 3 }));
-    const [[own], ...others] = await Promise.all([node, ...pages]);
+    const [[own], others] = await Promise.all([node, trained]);
     for (const other of others) expect(other).toEqual(own);
     end();
     expect((await coordinator).exitCode).toBe(0);
   },
 );
+
+const runStatus = z.object({
+  completed: z.int(),
+  relayedBytes: z.int(),
+  members: z.array(z.object({ place: z.string(), link: z.string() })),
+});
+
+/** Waits until two pages have trained for some rounds in which the coordinator has passed on nothing. */
+async function expectDirect(address: string): Promise<void> {
+  let first: z.infer<typeof runStatus> | null = null;
+  for (;;) {
+    const status = runStatus.parse(await (await fetch(address)).json());
+    const { members, completed, relayedBytes } = status;
+    const areDirect = members.every(({ place, link }) => place === 'training' && link === 'direct');
+    if (members.length === 2 && areDirect) first ??= status;
+    else first = null;
+    if (first !== null && completed >= first.completed + DIRECT_ROUNDS) {
+      // An update of the round in which they found each other may have been under way.
+      if (relayedBytes === first.relayedBytes) return;
+      first = status;
+    }
+    await delay(50);
+  }
+}
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');

@@ -23,18 +23,22 @@ export {
 export { joinBatches, type JoinedBatch } from './distributed-data-parallel/join-batches.ts';
 export type { Aggregate } from './local-sgd/aggregation/aggregate-option.ts';
 export { diloco, type DiLoCoOptions } from './local-sgd/diloco.ts';
+export type { AuditedBatch, AuditOptions } from './local-sgd/members/audit-options.ts';
 export {
   localSgd,
   type LocalSgdOptions,
   type StrategyWithOuterSteps,
 } from './local-sgd/local-sgd.ts';
 export type {
+  AuditTask,
+  MemberAudits,
   Members,
   MemberState,
   MemberUpdate,
   RefusedUpdate,
   RoundResult,
   RunDescription,
+  UpdateTrace,
 } from './local-sgd/members/members.ts';
 export type { OuterOptions } from './local-sgd/outer-optimizer-settings.ts';
 export type { OuterState, OuterStateDict } from './local-sgd/outer-state.ts';

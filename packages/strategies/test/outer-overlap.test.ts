@@ -22,7 +22,7 @@ it('a rank goes on with updates while a message is on its way, and waits for it 
     alpha: 0,
   };
   fragment.restore({ anchor: new Float32Array(2), momentum: null, errors: null }, null);
-  const updater = new OuterUpdater('localSgd', [fragment], meeting, { period: 3, delay: 2 });
+  const updater = new OuterUpdater('localSgd', [fragment], meeting, { period: 3, delay: 2 }, null);
   let updates = 0;
   const update = async (): Promise<void> => {
     const updateHere = async (): Promise<void> => void updates++;

@@ -187,6 +187,9 @@ export async function topByOptions(run: string | undefined, raw: unknown): Promi
 /** Tells a directory from an address, which has a port. A directory that exists is one. */
 async function placeOf(run: string | undefined): Promise<RunPlace> {
   if (run === undefined) return { kind: 'latest' };
+  if (/^(?:ws|http)s?:\/\//.test(run) && URL.canParse(run)) {
+    return { kind: 'members', url: new URL(run) };
+  }
   const isDirectory = await stat(run).then(
     (found) => found.isDirectory(),
     () => false,
@@ -336,6 +339,7 @@ const coordinateSchema = z.object({
   tokenFile: z.string().min(1).max(4096).optional(),
   maxMembers: z.number(),
   roundTimeout: z.number().default(60_000),
+  audit: z.number().default(0),
   maxRate: z.number().default(32_000_000),
 });
 

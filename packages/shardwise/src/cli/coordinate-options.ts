@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { parsePort, parseRanks, parseSeconds, parseSize } from './parse-values.ts';
+import { parseFraction, parsePort, parseRanks, parseSeconds, parseSize } from './parse-values.ts';
 
 /** Adds the command `coordinate`, with its options, to the others. */
 export function addCoordinate(program: Command): Command {
@@ -12,13 +12,18 @@ export function addCoordinate(program: Command): Command {
     .option('--host <address>', 'address to listen at', '127.0.0.1')
     .option(
       '--token-file <file>',
-      'file with the token of members (default: a new one, which is printed)',
+      'file with the token of members, or with one for each in a line of its own (default: a new one, which is printed)',
     )
     .option('--max-members <count>', 'members at once', parseRanks, 64)
     .option(
       '--round-timeout <seconds>',
       'how long a round waits for others after the first update (default: 60)',
       parseSeconds,
+    )
+    .option(
+      '--audit <share>',
+      'share of the updates that other members make again, such as 0.02 (default: 0)',
+      parseFraction,
     )
     .option(
       '--max-rate <size>',

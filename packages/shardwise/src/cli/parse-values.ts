@@ -25,6 +25,13 @@ export function parseReplicas(text: string): number {
   throw new InvalidArgumentError('It must be 1 or 2');
 }
 
+/** Parses a share of a whole. */
+export function parseFraction(text: string): number {
+  const share = Number(text);
+  if (/^\d(\.\d{1,9})?$/.test(text) && share <= 1) return share;
+  throw new InvalidArgumentError('It must be a number from 0 to 1');
+}
+
 export function parseCount(text: string): number {
   return parseInteger(text, 0);
 }

@@ -200,7 +200,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .description('show a run while it lasts: its steps, its speed, and each rank, the worst first')
     .argument(
       '[run]',
-      "a run directory, or HOST:PORT of a run's --rdzv (default: the latest run in runs/)",
+      "a run directory, HOST:PORT of a run's --rdzv, or the address of a coordinator (default: the latest run in runs/)",
     )
     .option('--once', 'show it once, and not until it is over', false)
     .option('--json', 'print it once, as JSON', false)

@@ -1,5 +1,6 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/base';
+import { checkOptions, option, type OptionRule, type OptionRules } from '@shardwise/core/base';
 import { ConfigError } from '@shardwise/core/spec';
+import { findDirect } from './direct/find-direct.ts';
 import { RunMember } from './member/run-member.ts';
 import { webSocketLink } from './member/web-socket-link.ts';
 import { MAX_NAME_LENGTH, MAX_TOKEN_LENGTH } from './protocol/limits.ts';
@@ -13,16 +14,33 @@ export interface JoinRunOptions {
   readonly token: string;
   /** The name by which others see this member. Default: `member`. */
   readonly name?: string;
+  /**
+   * Whether updates go to members of other pages directly, by WebRTC, where the network allows it. They learn the address of this
+   * machine. A rank in a worker needs `withDirectLinks` in its page. Default: true.
+   */
+  readonly direct?: boolean;
+  /**
+   * Servers that tell this machine its public address, such as `stun:stun.example.org`, so that machines behind different
+   * routers reach each other. Default: none, so that only machines of one network do.
+   */
+  readonly stun?: readonly string[];
   /** How long to try again when the connection is lost, in milliseconds. Default: ten minutes. */
   readonly reconnectTimeoutMs?: number;
   /** Is told of updates that are not used, and of lost connections. Default: console.warn. */
   readonly onNotice?: (notice: string) => void;
 }
 
+const stunAddress: OptionRule<string> = {
+  fits: (value): value is string => typeof value === 'string' && /^stuns?:[\w.:[\]-]+$/.test(value),
+  expected: "an address such as 'stun:stun.example.org'",
+};
+
 const optionRules: OptionRules<JoinRunOptions> = {
   url: option.required(option.nonEmptyText),
   token: option.required(option.nonEmptyText),
   name: option.nonEmptyText,
+  direct: option.flag,
+  stun: option.listOf(stunAddress),
   reconnectTimeoutMs: option.nonNegative,
   onNotice: option.callback(),
 };
@@ -37,6 +55,7 @@ const DEFAULT_RECONNECT_MS = 600_000;
 export async function join(options: JoinRunOptions): Promise<RunMember> {
   checkOptions('join', options, optionRules);
   const { url, token, name = 'member' } = options;
+  const { direct = true, stun = [] } = options;
   const { reconnectTimeoutMs = DEFAULT_RECONNECT_MS } = options;
   const { onNotice = (notice: string): void => console.warn(`together: ${notice}`) } = options;
   requireAddress(url);
@@ -48,6 +67,7 @@ export async function join(options: JoinRunOptions): Promise<RunMember> {
     reconnectTimeoutMs,
     onNotice,
     connect: (events) => webSocketLink(url, events),
+    connectDirectly: direct ? await findDirect(stun) : null,
     digest,
     delay: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
     now: () => performance.now(),

@@ -6,6 +6,7 @@ import { type Paint, paintOf } from '../terminal/paint.ts';
 import { Screen } from '../terminal/screen.ts';
 import { displayPath } from '../text/display-path.ts';
 import { formatDuration } from '../text/format.ts';
+import { topOfMembers } from './members/top-of-members.ts';
 import { directorySource, latestRun, type RunSource, storeSource } from './run-source.ts';
 import { isOver, type RunSnapshot, SNAPSHOT_MS } from './run-snapshot.ts';
 import { snapshotText } from './snapshot-text.ts';
@@ -16,7 +17,9 @@ import { writeTopPage } from './top-page.ts';
 export type RunPlace =
   | { readonly kind: 'latest' }
   | { readonly kind: 'directory'; readonly path: string }
-  | { readonly kind: 'hosts'; readonly host: string; readonly port: number };
+  | { readonly kind: 'hosts'; readonly host: string; readonly port: number }
+  /** Members that come and go, by the address of their coordinator. */
+  | { readonly kind: 'members'; readonly url: URL };
 
 export interface TopOptions {
   readonly place: RunPlace;
@@ -36,8 +39,9 @@ const WIDE = 160;
 const MAX_HISTORY = 600;
 
 /** Runs `shardwise top`. Throws ConfigError and CollectiveError if there is no run that it can show. */
-export async function topCommand(options: TopOptions): Promise<void> {
-  const source = await sourceOf(options);
+export async function topCommand({ place, ...options }: TopOptions): Promise<void> {
+  if (place.kind === 'members') return topOfMembers({ ...options, url: place.url });
+  const source = await sourceOf(place, options.secretFile);
   try {
     const viewer = new Viewer(source);
     const isLive =
@@ -49,7 +53,10 @@ export async function topCommand(options: TopOptions): Promise<void> {
   }
 }
 
-async function sourceOf({ place, secretFile }: TopOptions): Promise<RunSource> {
+async function sourceOf(
+  place: Exclude<RunPlace, { kind: 'members' }>,
+  secretFile: string | undefined,
+): Promise<RunSource> {
   switch (place.kind) {
     case 'latest':
       return directorySource(resolve(await latestRun()));
@@ -100,7 +107,7 @@ class Viewer {
   }
 }
 
-async function showOnce(viewer: Viewer, { json, page }: TopOptions): Promise<void> {
+async function showOnce(viewer: Viewer, { json, page }: Omit<TopOptions, 'place'>): Promise<void> {
   const view = await currentView(viewer);
   if (page !== undefined) await writePage(page, view);
   if (json) {
@@ -139,7 +146,7 @@ function silentNotice({ silentMs = 0, run }: TopView): string {
 }
 
 /** Shows a run until it is over, or until Ctrl-C. */
-async function watch(viewer: Viewer, { page }: TopOptions): Promise<void> {
+async function watch(viewer: Viewer, { page }: Omit<TopOptions, 'place'>): Promise<void> {
   const { stdout } = process;
   const screen = new Screen(stdout);
   const paint = paintOf(stdout);

@@ -18,7 +18,10 @@ export function hashOf(text: string): string {
 /** A coordinator for members with updates of four bytes. A round waits for 100 ms, and a state for 1000 ms. */
 export function testCoordinator(now: () => number): Coordinator {
   return new Coordinator({
-    isToken: (text) => text === token,
+    tokenOf: (text) => (text === token ? 0 : -1),
+    tokens: 1,
+    audit: 0,
+    random: () => 0,
     maxMembers: 16,
     roundTimeoutMs: 100,
     stateTimeoutMs: 1000,
@@ -37,6 +40,7 @@ export function enterAs(completed: number): Enter {
     stateBytes: 8,
     completed,
     hash: hashOf(String(completed)),
+    computes: null,
   };
 }
 
@@ -53,7 +57,7 @@ export class Connection {
       close: () => void (this.isOpen = false),
     };
     this.#events = coordinator.connect(link);
-    if (name !== undefined) this.tell({ kind: 'hello', version: 1, token, name });
+    if (name !== undefined) this.tell({ kind: 'hello', version: 1, token, name, direct: false });
   }
 
   get number(): number {

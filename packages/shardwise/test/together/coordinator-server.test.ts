@@ -16,7 +16,8 @@ beforeEach(async () => {
   coordinator = await startCoordinator({
     host: '127.0.0.1',
     port: 0,
-    token,
+    tokens: [token],
+    audit: 0,
     maxMembers: 3,
     roundTimeoutMs: 60_000,
     bytesPerSecond: 1e8,
@@ -81,6 +82,7 @@ describe('join() says what is wrong with', () => {
     ['an address of a page', { url: 'http://127.0.0.1:1', token }],
     ['a name that cannot be seen', { url: 'ws://127.0.0.1:1', token, name: ' \n' }],
     ['a token that is too long', { url: 'ws://127.0.0.1:1', token: 'a'.repeat(2000) }],
+    ['a STUN server that is none', { url: 'ws://127.0.0.1:1', token, stun: ['example.org'] }],
     ['an unknown option', { url: 'ws://127.0.0.1:1', token, key: 1 }],
   ])('%s', async (_, options) => {
     await expect(join(options)).rejects.toThrow(ConfigError);

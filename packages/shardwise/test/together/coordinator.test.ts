@@ -118,7 +118,7 @@ describe('a coordinator', () => {
 });
 
 it('messages are read as they are written, and nothing else is', () => {
-  const hello = { kind: 'hello', version: 1, token, name: 'a' } as const;
+  const hello = { kind: 'hello', version: 1, token, name: 'a', direct: false } as const;
   expect(parseFromCoordinator(encodeMessage({ kind: 'begin', completed: 3 }))).toEqual({
     kind: 'begin',
     completed: 3,

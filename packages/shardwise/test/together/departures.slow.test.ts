@@ -9,3 +9,10 @@ it.each(seeds)(
     await expectUndisturbed(seed);
   },
 );
+
+it.each([1, 2, 3, 4, 5, 6, 7, 8])(
+  'states are equal if members send updates to each other directly, with seed %d',
+  async (seed) => {
+    await expectUndisturbed(seed, true);
+  },
+);

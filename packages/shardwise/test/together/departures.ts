@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { CollectiveTimeoutError } from '@shardwise/core/spec';
 import type { Members, RoundResult } from '@shardwise/strategies';
 import { expect } from 'vitest';
+import { DirectNetwork } from './direct-network.ts';
 import { PlainTrainer, valueOf } from './plain-trainer.ts';
 import { randomOf, VirtualNetwork } from './virtual-network.ts';
 
@@ -57,7 +58,10 @@ const workers = 8;
 const events = 200;
 
 /** Eight workers, and so many random events: one leaves and comes again, loses its connection, or cannot be reached. */
-async function disturbedRun(seed: number): Promise<{
+async function disturbedRun(
+  seed: number,
+  areDirect: boolean,
+): Promise<{
   readonly records: Records;
   readonly network: VirtualNetwork;
   /** What members have learned. Each number occurs once. */
@@ -66,6 +70,7 @@ async function disturbedRun(seed: number): Promise<{
   readonly disturbances: number;
 }> {
   const network = new VirtualNetwork(seed, {}, 3);
+  const direct = new DirectNetwork(network);
   const random = randomOf(seed + 100);
   const records = new Records();
   const names = Array.from({ length: workers }, (_, worker) => `worker-${worker}`);
@@ -75,7 +80,7 @@ async function disturbedRun(seed: number): Promise<{
   const over = new AbortController();
 
   const train = async (name: string): Promise<void> => {
-    const member = network.member(name);
+    const member = network.member(name, 'secret', areDirect ? direct.of(name) : null);
     await member.connect();
     const trainer = new PlainTrainer(records.observe(member), random());
     await trainer.enter();
@@ -113,7 +118,8 @@ async function disturbedRun(seed: number): Promise<{
         for (const each of names.slice(0, workers / 2)) network.hold(each, 3000);
         disturbances += workers / 2 - 1;
       }
-      await network.delay(random() * 1000);
+      // A member that cannot be reached holds up the others for the time limit of direct updates, once.
+      await network.delay(random() * (areDirect ? 3000 : 1000));
     }
     // The partitions heal.
     while (!isTraining()) await network.delay(100);
@@ -127,8 +133,8 @@ async function disturbedRun(seed: number): Promise<{
  * Fails unless all states were equal after every round, no update counts twice, and each event has cost a member at most
  * the update that it had not sent.
  */
-export async function expectUndisturbed(seed: number): Promise<void> {
-  const { records, network, learned, disturbances } = await disturbedRun(seed);
+export async function expectUndisturbed(seed: number, areDirect = false): Promise<void> {
+  const { records, network, learned, disturbances } = await disturbedRun(seed, areDirect);
   for (const [completed, hashes] of records.hashes) {
     expect([completed, hashes.size]).toEqual([completed, 1]);
   }

@@ -9,7 +9,7 @@ import { randomOf } from './virtual-network.ts';
 function samples(completed: number): readonly Frame[] {
   const piece = { round: completed, member: 1, offset: 0, bytes: Uint8Array.of(1, 2, 3, 4) };
   return [
-    encodeMessage({ kind: 'hello', version: 1, token, name: 'stranger' }),
+    encodeMessage({ kind: 'hello', version: 1, token, name: 'stranger', direct: true }),
     encodeMessage(enterAs(completed)),
     encodeMessage({ kind: 'took', completed, hash: hashOf('other') }),
     // By this one, a stranger who has entered becomes a member.
@@ -17,6 +17,24 @@ function samples(completed: number): readonly Frame[] {
     encodeMessage({ kind: 'cannotGive', to: 1 }),
     encodeMessage({ kind: 'wrongState', completed }),
     encodeMessage({ kind: 'refuse', round: Math.max(0, completed - 1), numbers: [1, 2] }),
+    encodeMessage({
+      kind: 'commit',
+      round: completed,
+      hash: hashOf('update'),
+      directTo: [1],
+      made: { middle: hashOf('middle'), seed: 1 },
+    }),
+    encodeMessage({
+      kind: 'audited',
+      round: Math.max(0, completed - 1),
+      member: 1,
+      hash: hashOf('other'),
+      middle: hashOf('middle'),
+    }),
+    encodeMessage({ kind: 'got', round: completed, from: 1, hash: hashOf('update') }),
+    encodeMessage({ kind: 'signal', to: 1, text: '{}' }),
+    encodeMessage({ kind: 'linked', to: 1, isOpen: true }),
+    encodeMessage({ kind: 'cannotAudit', round: Math.max(0, completed - 1), member: 1 }),
     encodeMessage({ kind: 'report', loss: 1, samples: 3 }),
     encodeMessage({ kind: 'alive' }),
     encodePiece({ kind: 'update', ...piece }),
@@ -86,7 +104,14 @@ export function expectUnchanged(seed: number, frames: number): void {
       stranger.end();
       stranger = new Connection(coordinator);
       const isIn = random() < 0.7;
-      if (isIn) stranger.tell({ kind: 'hello', version: 1, token, name: 'stranger' });
+      if (isIn)
+        stranger.tell({
+          kind: 'hello',
+          version: 1,
+          token,
+          name: 'stranger',
+          direct: random() < 0.5,
+        });
       if (isIn && random() < 0.7) stranger.tell(enterAs(completed));
     }
     stranger.send(strangeFrame(random, completed));

@@ -4,6 +4,7 @@ import { Coordinator } from '../../src/together/coordinator/coordinator.ts';
 import type { CoordinatorOptions } from '../../src/together/coordinator/coordinator-options.ts';
 import type { ConnectionEvents } from '../../src/together/member/member-options.ts';
 import { RunMember } from '../../src/together/member/run-member.ts';
+import type { ConnectDirectly } from '../../src/together/protocol/direct-link.ts';
 import type { Frame, Link, LinkEvents } from '../../src/together/protocol/link.ts';
 
 /** Numbers from 0 below 1, which follow from the seed. */
@@ -50,7 +51,10 @@ export class VirtualNetwork {
     this.#turns = turns;
     this.#random = randomOf(seed);
     this.coordinator = new Coordinator({
-      isToken: (text) => text === 'secret',
+      tokenOf: (text) => ['secret', 'second', 'third'].indexOf(text),
+      tokens: 1,
+      audit: 0,
+      random: randomOf(seed + 1000),
       maxMembers: 64,
       roundTimeoutMs: 2000,
       stateTimeoutMs: 2000,
@@ -66,13 +70,18 @@ export class VirtualNetwork {
   }
 
   /** Makes a member, which is to connect. */
-  member(name: string, token = 'secret'): RunMember {
+  member(
+    name: string,
+    token = 'secret',
+    connectDirectly: ConnectDirectly | null = null,
+  ): RunMember {
     return new RunMember({
       url: 'ws://virtual',
       token,
       name,
       reconnectTimeoutMs: 1e9,
       connect: (events) => this.connect(name, events),
+      connectDirectly,
       digest: (bytes) => Promise.resolve(createHash('sha256').update(bytes).digest('hex')),
       delay: (milliseconds) => this.delay(milliseconds),
       now: () => this.#nowMs,

@@ -1,5 +1,6 @@
 import { checkOptions, option, type OptionRules, requireVersion } from '@shardwise/core/extend';
 import { aggregateRule, type Aggregate } from './aggregation/aggregate-option.ts';
+import { type AuditOptions, checkAudit } from './members/audit-options.ts';
 import type { StrategyWithOuterSteps } from './local-sgd.ts';
 import type { Members } from './members/members.ts';
 import { type OuterOptions, outerSettings } from './outer-optimizer-settings.ts';
@@ -43,6 +44,12 @@ export interface DiLoCoOptions {
    * its own. Default: the ranks of the axis.
    */
   readonly members?: Members;
+  /**
+   * How this member makes its updates, so that a coordinator with `--audit` can have others make them again. The loop calls
+   * `strategy.outer.update()`. Each round begins with a new inner optimizer, and messages of few bits owe nothing to later
+   * ones. Default: none of this.
+   */
+  readonly audit?: AuditOptions;
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
 }
@@ -56,6 +63,7 @@ const optionRules: OptionRules<DiLoCoOptions> = {
   bits: option.oneOf(4, 8, 32),
   aggregate: option.checkedLater(),
   members: option.object('what join() of shardwise/together returns'),
+  audit: option.object('{ samples, batchSize, optimizer, step }'),
   axis: option.axisName,
 };
 
@@ -75,9 +83,10 @@ export function diloco(options: DiLoCoOptions): StrategyWithOuterSteps {
   const outer = new OuterState(strategy);
   const { members = null } = options;
   if (members !== null) requireVersion('diloco with members', members, 1);
+  const audit = checkAudit(options.audit);
   const times = { every, fragments, fragmentSyncDelay, fragmentUpdateAlpha };
   const common = { strategy, axis, ...times, bits, aggregate, faulty, ...settings };
-  const data = { ...common, members, state: outer };
+  const data = { ...common, members, audit, state: outer };
   return {
     specificationVersion: 1,
     name: strategy,

@@ -75,6 +75,16 @@ export class Fragment {
     };
   }
 
+  /** The present values of the parameters. Shape: -> [n]. */
+  values(): Promise<Float32Array> {
+    return this.#read();
+  }
+
+  /** Writes values into the parameters, and changes nothing else. Shape: values [n]. */
+  async assign(values: Float32Array): Promise<void> {
+    await this.#write(values);
+  }
+
   /** Goes on from a saved state. `mean` is one that was on its way. */
   restore(state: FragmentState, mean: Float32Array | null): void {
     this.#state = state;

@@ -75,6 +75,14 @@ export class OuterState {
     await this.#known('synchronize()').updater.synchronize();
   }
 
+  /**
+   * Makes the next update by `audit.step`, with samples that are drawn for it, and takes an outer step where one is due.
+   * Returns the loss. Throws ConfigError without the option `audit` of `diloco`.
+   */
+  async update(): Promise<number> {
+    return this.#known('update()').updater.update();
+  }
+
   /** Returns the state as copies on the host. It waits for a message that is on its way. */
   async stateDict(): Promise<OuterStateDict> {
     const { updater } = this.#known('stateDict()');

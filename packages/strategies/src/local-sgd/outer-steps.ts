@@ -23,6 +23,9 @@ import type { PlanContext } from '../plan/plan-context.ts';
 import type { StepKind } from '../plan/step.ts';
 import { Fragment, type FragmentParameter } from './fragment.ts';
 import type { Aggregation, AggregationRule } from './aggregation/aggregate.ts';
+import type { AuditOptions } from './members/audit-options.ts';
+import { AuditedRounds } from './audited-rounds.ts';
+import { requireAuditable } from './members/require-auditable.ts';
 import { ChangingGroup } from './members/changing-group.ts';
 import { FixedGroup } from './members/fixed-group.ts';
 import type { Members } from './members/members.ts';
@@ -54,6 +57,8 @@ export interface OuterSteps extends Partial<OuterSettings> {
   /** The number of ranks whose outer gradients may be anything. */
   readonly faulty: number;
   readonly state: OuterState;
+  /** How others can make this member's updates again. Null: they cannot. */
+  readonly audit: AuditOptions | null;
   /** Who meets, if it is not the ranks of the axis. Null: these. */
   readonly members: Members | null;
 }
@@ -117,6 +122,7 @@ export const outerSteps: StepKind<OuterSteps> = {
       fragments,
       { group: own, outer: outerOf(data), bits, alpha },
       { period: every / fragments.length, delay },
+      auditedRounds(data, plan.strategy, fragments),
     );
     data.state.attach({ updater, ranks: own.parts });
     const trained = context.parameters.map(([, parameter]) => parameter);
@@ -132,6 +138,15 @@ export const outerSteps: StepKind<OuterSteps> = {
   },
 };
 
+function auditedRounds(
+  { audit, every, bits }: OuterSteps,
+  strategy: string,
+  [fragment]: readonly Fragment[],
+): AuditedRounds | null {
+  if (audit === null || fragment === undefined) return null;
+  return new AuditedRounds({ strategy, audit, every, bits }, fragment);
+}
+
 /** Those who meet in outer steps: members that come and go, or the ranks of a group. */
 async function meetingGroup(
   data: OuterSteps,
@@ -146,7 +161,8 @@ async function meetingGroup(
     return new FixedGroup(plan.strategy, own, agreement);
   }
   const elements = fragments.map((names) => elementsOf(plan, names));
-  return new ChangingGroup(members, runDescription(data, plan, elements), agreement, elements);
+  const description = runDescription(data, plan, elements);
+  return new ChangingGroup(members, description, agreement, elements, data.audit !== null);
 }
 
 /** What a member sends, and what it gets from each other one. */
@@ -220,6 +236,7 @@ function requireMeetings(data: OuterSteps, plan: Plan): void {
     throw planError(plan, { asked, found, todo }, { ranks, faulty: data.faulty });
   }
   requireMembers(data, plan, ranks);
+  requireAuditable(data, plan);
   const named = fragments.flat();
   const apart = plan.parameters.find(({ name, requiresGrad }) => {
     return requiresGrad && !named.includes(name);

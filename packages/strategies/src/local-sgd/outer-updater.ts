@@ -1,4 +1,5 @@
 import { ConfigError, Tensor, type Updater, type UpdateRequest } from '@shardwise/core/extend';
+import type { AuditedRounds } from './audited-rounds.ts';
 import type { Fragment, Meeting } from './fragment.ts';
 import type { MemberState } from './members/members.ts';
 import type { Agreed } from './members/outer-group.ts';
@@ -28,15 +29,25 @@ export class OuterUpdater implements Updater {
   readonly fragments: readonly Fragment[];
   readonly #meeting: Meeting;
   readonly #times: MeetingTimes;
+  /** How updates are made that others make again. Null: the program makes them. */
+  readonly #audited: AuditedRounds | null;
+  #hasProbed = false;
   /** The parameters that are updated together. Null before the first update. */
   #updated: ReadonlySet<object> | null = null;
   #progress: Progress = { updates: 0, outerSteps: 0 };
 
-  constructor(name: string, fragments: readonly Fragment[], meeting: Meeting, times: MeetingTimes) {
+  constructor(
+    name: string,
+    fragments: readonly Fragment[],
+    meeting: Meeting,
+    times: MeetingTimes,
+    audited: AuditedRounds | null,
+  ) {
     this.name = name;
     this.fragments = fragments;
     this.#meeting = meeting;
     this.#times = times;
+    this.#audited = audited;
   }
 
   get progress(): Progress {
@@ -50,9 +61,37 @@ export class OuterUpdater implements Updater {
     const updated = groups.flatMap(({ params }) => params);
     this.#requireOneOptimizer(new Set(updated));
     this.#requireKnown(updated);
+    if (this.#audited !== null) return this.#audited.step(updateHere);
     // The gradients of a newcomer are those of the values that it came with.
     if (await this.begin()) return;
     await updateHere();
+    await this.#count();
+  }
+
+  /** Makes an update that others can make again. Returns the loss. */
+  async update(): Promise<number> {
+    const [audited, { audits }] = [this.#audited, this.#meeting.group];
+    if (audited === null || audits === null) throw withoutAudit(this.name);
+    if (!this.#hasProbed) {
+      await this.#beginFragments();
+      await audits.computesAs(await audited.probe());
+      this.#hasProbed = true;
+      // The rest of a round that was saved in its middle could not be made again.
+      this.#progress = { ...this.#progress, updates: 0 };
+    }
+    await this.begin();
+    const { updates, outerSteps } = this.#progress;
+    const loss = await audited.update(outerSteps, audits.seed);
+    if (updates + 1 === this.#times.period) {
+      const { seed, middle } = audited.end();
+      await audits.commit(outerSteps, seed, middle);
+    }
+    await this.#count();
+    return loss;
+  }
+
+  /** Counts an update, and takes the outer step that is due after it. */
+  async #count(): Promise<void> {
     const { period, delay } = this.#times;
     const { outerSteps } = this.#progress;
     const updates = this.#progress.updates + 1;
@@ -71,13 +110,19 @@ export class OuterUpdater implements Updater {
   async begin(): Promise<boolean> {
     const { group } = this.#meeting;
     const isRestored = this.fragments.every(({ state }) => state !== null);
-    if (!isRestored) for (const fragment of this.fragments) await fragment.begin(this.#meeting);
+    if (!isRestored) await this.#beginFragments();
     const anchors = this.fragments.flatMap(({ state: own }) => own?.anchor ?? []);
     const state = await group.begin({ anchors, isRestored, state: () => this.#state() });
     if (state === null) return false;
     await this.#replace(state);
     await this.#takeMissed();
     return true;
+  }
+
+  async #beginFragments(): Promise<void> {
+    for (const fragment of this.fragments) {
+      if (fragment.state === null) await fragment.begin(this.#meeting);
+    }
   }
 
   /** Takes an outer step of every fragment now, so that all ranks have one model. It is a collective. */
@@ -119,9 +164,19 @@ export class OuterUpdater implements Updater {
   async #takeMissed(): Promise<void> {
     const { group } = this.#meeting;
     for (;;) {
+      await this.#makeAgain();
       const agreed = await group.missed(this.#progress.outerSteps);
       if (agreed === null) return;
       await this.#finish(agreed);
+    }
+  }
+
+  /** Makes the updates of others again that this member is asked for. The run goes on without it meanwhile. */
+  async #makeAgain(): Promise<void> {
+    const [audited, { audits }] = [this.#audited, this.#meeting.group];
+    if (audited === null || audits === null) return;
+    for (let task = audits.next(); task !== null; task = audits.next()) {
+      await audits.answer(task, await audited.again(task));
     }
   }
 
@@ -180,6 +235,14 @@ export class OuterUpdater implements Updater {
       todo: 'Let all parameters train that ever will before parallelize(), and freeze them afterwards',
     });
   }
+}
+
+function withoutAudit(strategy: string): ConfigError {
+  return new ConfigError({
+    asked: `outer.update() of ${strategy}`,
+    found: 'a strategy that does not know how an update is made',
+    todo: 'Give diloco the option `audit`, or call the step() of your optimizer',
+  });
 }
 
 function cannotSynchronize(strategy: string): ConfigError {

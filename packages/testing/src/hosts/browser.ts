@@ -51,6 +51,9 @@ const quiet = [
   '--disable-component-update',
   '--disable-quic',
   '--disable-sync',
+  // Pages of several browsers on this machine reach each other by WebRTC, also without a network.
+  '--allow-loopback-in-peer-connection',
+  '--disable-features=WebRtcHideLocalIpsWithMdns',
 ];
 const webGpu = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 

@@ -1,7 +1,13 @@
 /** What a coordinator is made of. Times are in milliseconds. */
 export interface CoordinatorOptions {
-  /** Whether a text is the token, in a time that does not depend on the text. */
-  readonly isToken: (text: string) => boolean;
+  /** The place of a text among the tokens, in a time that does not depend on the text. -1: it is none of them. */
+  readonly tokenOf: (text: string) => number;
+  /** The number of tokens. With several, a token of a member that has cheated is refused from then on. */
+  readonly tokens: number;
+  /** The share of the updates that other members make again, from 0 to 1. */
+  readonly audit: number;
+  /** Numbers from 0 below 1 that no member can guess. */
+  readonly random: () => number;
   readonly maxMembers: number;
   /** How long a round goes on after its first update. */
   readonly roundTimeoutMs: number;

@@ -1,12 +1,13 @@
 import { escapeHtml } from '../../report/escape-html.ts';
 import { pageStyle } from '../../report/page-style.ts';
 import { formatBytes, formatLoss, formatMilliseconds } from '../../text/format.ts';
-import type { MemberStatus, RunStatus } from './status.ts';
+import { formatCost } from '../protocol/audit-text.ts';
+import type { MemberStatus, RunStatus } from '../protocol/run-status.ts';
 
 const AGAIN_SECONDS = 2;
 
 /** Returns a page that shows a run and loads itself again. */
-export function coordinatorPage({ completed, members, relayedBytes }: RunStatus): string {
+export function coordinatorPage({ completed, members, relayedBytes, audits }: RunStatus): string {
   const training = members.filter(({ place }) => place === 'training').length;
   const speed = members.reduce((sum, { samplesPerSecond }) => sum + samplesPerSecond, 0);
   return `<!doctype html>
@@ -27,6 +28,7 @@ ${tile(String(training), 'of them train')}
 ${tile(String(completed), 'rounds')}
 ${tile(perSecond(speed), 'samples per second')}
 ${tile(formatBytes(relayedBytes), 'passed on')}
+${audits.share === 0 ? '' : tile(formatCost(audits), `of computing for ${audits.made} audits`)}
 </div>
 <div class="card"><table class="compared">
 <thead><tr><th>Member</th><th></th><th>Rounds</th><th>Samples per second</th><th>Share</th><th>Link</th><th>Loss</th></tr></thead>
@@ -51,10 +53,15 @@ function row(member: MemberStatus): string {
     String(member.updates),
     perSecond(member.samplesPerSecond),
     `${Math.round(100 * member.share)} %`,
-    member.linkMs === null ? '' : formatMilliseconds(member.linkMs),
+    linkText(member),
     member.loss === null ? '' : formatLoss(member.loss),
   ];
   return `<tr>${cells.map((cell) => `<td>${escapeHtml(cell)}</td>`).join('')}</tr>`;
+}
+
+/** The way to the other members, and how far the coordinator is. */
+function linkText({ link, linkMs }: MemberStatus): string {
+  return linkMs === null ? link : `${link}, ${formatMilliseconds(linkMs)}`;
 }
 
 function perSecond(samples: number): string {

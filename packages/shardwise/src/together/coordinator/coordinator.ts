@@ -8,11 +8,14 @@ import {
   type Refusal,
 } from '../protocol/messages.ts';
 import { decodePiece } from '../protocol/pieces.ts';
+import type { RunStatus } from '../protocol/run-status.ts';
+import { Audits } from './audits.ts';
 import type { CoordinatorOptions } from './coordinator-options.ts';
 import { differenceOf } from './difference-of.ts';
+import { Introductions } from './introductions.ts';
 import { Peer } from './peer.ts';
 import { Run } from './run.ts';
-import { memberStatus, type RunStatus } from './status.ts';
+import { memberStatus } from './status.ts';
 
 /**
  * Introduces members to each other and passes on what they send. Its word decides which updates a round has; it computes
@@ -21,12 +24,18 @@ import { memberStatus, type RunStatus } from './status.ts';
 export class Coordinator {
   readonly #options: CoordinatorOptions;
   readonly #peers = new Set<Peer>();
+  readonly #audits: Audits;
+  readonly #introductions = new Introductions();
+  /** The tokens of those who have cheated. */
+  readonly #excluded = new Set<number>();
   #run: Run | null = null;
   #latestNumber = 0;
   #relayedBytes = 0;
 
   constructor(options: CoordinatorOptions) {
     this.#options = options;
+    const { audit: share, random, onNotice } = options;
+    this.#audits = new Audits({ share, random, onNotice });
   }
 
   get status(): RunStatus {
@@ -34,8 +43,9 @@ export class Coordinator {
     const all = peers.reduce((sum, { speed }) => sum + speed.samples, 0);
     return {
       completed: this.#run?.completed ?? 0,
-      members: peers.map((peer) => memberStatus(peer, all)),
+      members: peers.map((peer) => memberStatus(peer, all, this.#introductions.wayOf(peer, peers))),
       relayedBytes: this.#relayedBytes,
+      audits: this.#audits.counts,
     };
   }
 
@@ -74,7 +84,14 @@ export class Coordinator {
       return null;
     };
     if (hello?.kind !== 'hello') return refuse('protocol', 'a first message that is no hello');
-    if (!this.#options.isToken(hello.token)) return refuse('token', 'another token');
+    const token = this.#options.tokenOf(hello.token);
+    if (token < 0) return refuse('token', 'another token');
+    if (this.#excluded.has(token)) {
+      return refuse(
+        'audit',
+        'the token of a member whose words about an update two others contradict',
+      );
+    }
     if (hello.version !== PROTOCOL_VERSION) {
       return refuse('version', `version ${hello.version} of the messages, not ${PROTOCOL_VERSION}`);
     }
@@ -82,7 +99,11 @@ export class Coordinator {
       return refuse('full', `${this.#peers.size} members, which are as many as may be`);
     }
     this.#latestNumber += 1;
-    const peer = new Peer(this.#latestNumber, hello.name, link, this.#options.now());
+    const peer = new Peer(
+      { number: this.#latestNumber, name: hello.name, token, isDirect: hello.direct },
+      link,
+      this.#options.now(),
+    );
     this.#peers.add(peer);
     peer.tell({ kind: 'welcome', number: peer.number });
     this.#notice(peer, 'has come');
@@ -116,6 +137,24 @@ export class Coordinator {
         return run?.cannotGive(peer, message.to);
       case 'wrongState':
         return run?.wrongState(peer, message.completed);
+      case 'got':
+        return run?.got(peer, message);
+      case 'linked':
+        return run?.linked(peer, message.to, message.isOpen);
+      case 'signal':
+        return this.#introductions.signal(peer, message.to, message.text);
+      case 'commit':
+        if (run?.commits(peer, message) === false) {
+          this.#refuse(peer, 'protocol', 'a word about an update that no member says');
+        }
+        return undefined;
+      case 'audited':
+        for (const { peer: other, found } of run?.audited(peer, message) ?? []) {
+          this.#exclude(other, found);
+        }
+        return undefined;
+      case 'cannotAudit':
+        return run?.cannotAudit(peer, message);
       case 'refuse':
         for (const other of run?.refused(peer, message) ?? []) {
           this.#refuse(other, 'excluded', 'updates that most members refuse');
@@ -131,7 +170,7 @@ export class Coordinator {
       this.#refuse(peer, 'protocol', 'a second model in one connection');
       return;
     }
-    const found = this.#run === null ? null : differenceOf(this.#run.description, message);
+    const found = this.#differenceOf(message);
     if (found !== null) {
       this.#refuse(peer, 'model', found);
       return;
@@ -140,11 +179,33 @@ export class Coordinator {
     peer.state = { completed: message.completed, hash: message.hash };
     if (this.#run === null) this.#found(peer, message);
     else this.#run.add(peer);
+    this.#introductions.add(peer);
+  }
+
+  /** Says why a member cannot take part, or returns null. */
+  #differenceOf(message: Enter): string | null {
+    if (this.#audits.isOn && message.computes === null) {
+      return 'updates that others cannot make again, without the option `audit` of diloco, while the coordinator has --audit';
+    }
+    return this.#run === null ? null : differenceOf(this.#run.description, message);
+  }
+
+  /** Shuts out a member that may have left meanwhile, and whoever has its token, unless all have the same. */
+  #exclude(peer: Peer, found: string): void {
+    if (this.#options.tokens > 1) this.#excluded.add(peer.token);
+    for (const other of this.#peers) {
+      const isSame = other === peer || (this.#options.tokens > 1 && other.token === peer.token);
+      if (isSame) this.#refuse(other, 'audit', found);
+    }
   }
 
   /** The state of a member becomes that of a new run. */
   #found(peer: Peer, description: Enter): Run {
-    const run = new Run(description, peer, this.#options);
+    this.#audits.forget();
+    const run = new Run(description, peer, this.#options, {
+      audits: this.#audits,
+      introductions: this.#introductions,
+    });
     this.#run = run;
     this.#notice(peer, `has the state of the run, after ${run.completed} rounds`);
     return run;
@@ -175,6 +236,7 @@ export class Coordinator {
   #remove(peer: Peer, reason: string): void {
     if (!this.#peers.delete(peer)) return;
     this.#notice(peer, `has gone: ${reason}`);
+    this.#introductions.remove(peer);
     if (peer.description !== null) this.#run?.remove(peer);
     this.#foundAgain();
   }

@@ -1,4 +1,9 @@
-import { encodeMessage, type Enter, type FromCoordinator } from '../protocol/messages.ts';
+import {
+  type Commit,
+  encodeMessage,
+  type Enter,
+  type FromCoordinator,
+} from '../protocol/messages.ts';
 import type { Link } from '../protocol/link.ts';
 import { Speed } from './speed.ts';
 
@@ -27,17 +32,25 @@ export type Place =
   /** It has the state of the present round. */
   | { readonly kind: 'ready' }
   /** It has the state of an earlier round, and catches up. */
-  | { readonly kind: 'behind' };
+  | { readonly kind: 'behind' }
+  /** It makes the update of another one again. */
+  | { readonly kind: 'auditing' };
 
 /** A member as its coordinator sees it. */
 export class Peer {
   readonly number: number;
   readonly name: string;
+  /** The place of its token among those of the run. */
+  readonly token: number;
+  /** Whether it can reach other members without the coordinator. It then sends its updates here only when it is asked. */
+  readonly isDirect: boolean;
   readonly link: Link;
   readonly speed: Speed;
   place: Place = { kind: 'admitted' };
   /** What it trains. Null before it has said so. */
   description: Enter | null = null;
+  /** What it has said about its latest update. */
+  commit: Commit | null = null;
   /** The latest state that it had. */
   state: StateHash | null = null;
   /** The number of states that it has been asked for. */
@@ -48,11 +61,22 @@ export class Peer {
   updates = 0;
   loss: number | null = null;
 
-  constructor(number: number, name: string, link: Link, nowMs: number) {
+  constructor(
+    { number, name, token, isDirect }: Pick<Peer, 'number' | 'name' | 'token' | 'isDirect'>,
+    link: Link,
+    nowMs: number,
+  ) {
     this.number = number;
     this.name = name;
+    this.token = token;
+    this.isDirect = isDirect;
     this.link = link;
     this.speed = new Speed(nowMs);
+  }
+
+  /** How it computes. Members with the same text get the same bits. Null: others cannot make its updates again. */
+  get computes(): string | null {
+    return this.description?.computes ?? null;
   }
 
   tell(message: FromCoordinator): void {

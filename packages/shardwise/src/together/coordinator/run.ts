@@ -1,9 +1,16 @@
-import type { Enter, Refuse } from '../protocol/messages.ts';
+import type { Audited, Commit, Enter, Refuse } from '../protocol/messages.ts';
 import { encodePiece, type Piece } from '../protocol/pieces.ts';
+import type { Audits, Contradicted } from './audits.ts';
 import type { CoordinatorOptions } from './coordinator-options.ts';
+import type { Introductions } from './introductions.ts';
 import type { Peer, StateHash } from './peer.ts';
 import { Round } from './round.ts';
 import { StateHashes } from './state-hashes.ts';
+
+/** How long an update may go from member to member before the coordinator passes it on. */
+const MAX_DIRECT_MS = 10_000;
+/** It must be there before the round is over. */
+const MAX_DIRECT_SHARE = 1 / 4;
 
 type Times = Pick<CoordinatorOptions, 'roundTimeoutMs' | 'stateTimeoutMs' | 'now'>;
 
@@ -15,6 +22,8 @@ type Times = Pick<CoordinatorOptions, 'roundTimeoutMs' | 'stateTimeoutMs' | 'now
 export class Run {
   readonly description: Enter;
   readonly #times: Times;
+  readonly #audits: Audits;
+  readonly #introductions: Introductions;
   readonly #peers = new Set<Peer>();
   readonly #hashes = new StateHashes();
   #round: Round;
@@ -22,9 +31,16 @@ export class Run {
   #refusals = new Map<number, Set<Peer>>();
 
   /** `founder` has the state with which the run begins. */
-  constructor(description: Enter, founder: Peer, times: Times) {
+  constructor(
+    description: Enter,
+    founder: Peer,
+    times: Times,
+    { audits, introductions }: { readonly audits: Audits; readonly introductions: Introductions },
+  ) {
     this.description = description;
     this.#times = times;
+    this.#audits = audits;
+    this.#introductions = introductions;
     const state = founder.state ?? { completed: description.completed, hash: description.hash };
     this.#hashes.declare(state);
     this.#peers.add(founder);
@@ -41,7 +57,7 @@ export class Run {
 
   /** Whether somebody is there who has the state, or can compute it. */
   get hasState(): boolean {
-    return this.#all('ready').length + this.#all('behind').length > 0;
+    return [...this.#peers].some((peer) => this.#hasState(peer));
   }
 
   /** Who waits for the state, in the order of arrival. */
@@ -63,6 +79,7 @@ export class Run {
 
   remove(peer: Peer): void {
     this.#peers.delete(peer);
+    this.#audits.remove(peer);
     this.#round.group.delete(peer);
     for (const other of this.waiting) {
       if (other.place.kind !== 'waiting') continue;
@@ -103,6 +120,44 @@ export class Run {
     this.#await(peer);
   }
 
+  /** A member says what its update is. Returns false for what no member would say. */
+  commits(peer: Peer, commit: Commit): boolean {
+    const present = this.#round;
+    if (commit.round > present.number || peer.place.kind === 'admitted') return false;
+    // It was late, or is not in the group.
+    if (commit.round < present.number || !present.group.has(peer)) return true;
+    if (!present.commit(peer, commit, this.#times.now())) return false;
+    this.#settle();
+    return true;
+  }
+
+  /** A member has the update of another one, which was sent to it directly. */
+  got(peer: Peer, { round, from, hash }: { round: number; from: number; hash: string }): void {
+    const present = this.#round;
+    const sender = [...present.group].find(({ number }) => number === from);
+    if (round !== present.number || sender === undefined || !peer.follows(round)) return;
+    present.claim(sender, peer, hash);
+    this.#settle();
+  }
+
+  /** A member says whether it reaches another one directly. */
+  linked(peer: Peer, to: number, isOpen: boolean): void {
+    this.#introductions.linked(peer, to, isOpen);
+    this.#settle();
+  }
+
+  /** A member has made the update of another one again. Returns those whose words two others contradict. */
+  audited(peer: Peer, answer: Audited): readonly Contradicted[] {
+    const contradicted = this.#audits.answer(peer, answer);
+    this.#hasAudited(peer);
+    return contradicted;
+  }
+
+  /** A member cannot make an update again. */
+  cannotAudit(peer: Peer, of: { readonly round: number; readonly member: number }): void {
+    if (this.#audits.cannot(peer, of)) this.#hasAudited(peer);
+  }
+
   /** Counts who does not use whose update. Returns those whom more than half of the members refuse. */
   refused(peer: Peer, { round, numbers }: Refuse): readonly Peer[] {
     if (round !== this.completed - 1 || !this.#hasState(peer)) return [];
@@ -141,16 +196,15 @@ export class Run {
     if (round > present.number || peer.place.kind === 'admitted') return false;
     // It was late, or is not in the group.
     if (round < present.number || !present.group.has(peer)) return 0;
-    if (!present.receive(peer, offset, bytes.byteLength, this.#times.now())) return false;
+    if (this.#audits.isOn && !isAuditable(peer, round)) return false;
+    const receivers = [...this.#peers].filter(
+      (other) => other !== peer && other.follows(round) && present.isPassedTo(peer, other),
+    );
+    if (!present.receive(peer, offset, bytes, this.#times.now())) return false;
     const frame = encodePiece({ kind: 'update', round, member: peer.number, offset, bytes });
-    let passed = 0;
-    for (const other of this.#peers) {
-      if (other === peer || !other.follows(round)) continue;
-      other.link.send(frame);
-      passed += bytes.byteLength;
-    }
+    for (const other of receivers) other.link.send(frame);
     this.#settle();
-    return passed;
+    return receivers.length * bytes.byteLength;
   }
 
   #passState(peer: Peer, { round, member, offset, bytes }: Piece): number | false {
@@ -202,6 +256,7 @@ export class Run {
         peer.place = { kind: 'ready' };
       }
     }
+    this.#route();
     const round = this.#round;
     const hasBegun = round.group.size > 0 || round.whole.length > 0;
     if (hasBegun && round.isComplete) this.#end();
@@ -211,12 +266,42 @@ export class Run {
     }
   }
 
+  /** Asks for updates that go from member to member and do not reach all of them. */
+  #route(): void {
+    const round = this.#round;
+    const nowMs = this.#times.now();
+    const maxMs = Math.min(MAX_DIRECT_MS, MAX_DIRECT_SHARE * this.#times.roundTimeoutMs);
+    const followers = [...this.#peers].filter((peer) => peer.follows(round.number));
+    for (const peer of round.underWay) {
+      // Whoever of two is wrong, the update goes through the coordinator, which knows its hash.
+      for (const other of round.takeClaims(peer)) this.#introductions.unlink(peer, other);
+      const lacking = round.lacking(peer, followers);
+      if (lacking.length === 0) round.complete(peer, nowMs);
+      if (round.elapsedMs(peer, nowMs) >= maxMs) {
+        for (const other of lacking) this.#introductions.unlink(peer, other);
+      }
+      const direct = peer.commit?.directTo ?? [];
+      const apart = lacking.filter(
+        (other) => !direct.includes(other.number) || !this.#introductions.areLinked(peer, other),
+      );
+      if (apart.length > 0 && round.beginPass(peer, apart)) {
+        peer.tell({ kind: 'relay', round: round.number });
+      }
+    }
+  }
+
   /** Ends the round, and begins the next one with those who are there. */
   #end(): void {
     const round = this.#round;
     const { whole } = round;
     for (const peer of whole) peer.updates += 1;
     for (const peer of round.group) if (!whole.includes(peer)) peer.place = { kind: 'behind' };
+    for (const peer of this.#audits.late(round.number)) this.#hasAudited(peer);
+    const ready = this.#all('ready');
+    for (const { auditor, ...task } of this.#audits.begin(round.number, whole, ready)) {
+      auditor.place = { kind: 'auditing' };
+      auditor.tell({ kind: 'audit', ...task });
+    }
     const updates = whole.map(({ number, name }) => ({ number, name }));
     for (const peer of this.#peers) peer.tell({ kind: 'closed', round: round.number, updates });
     const completed = round.number + 1;
@@ -229,6 +314,13 @@ export class Run {
     }
     this.#round = this.#newRound(completed);
     this.#begin();
+  }
+
+  /** A member follows the run again. */
+  #hasAudited(peer: Peer): void {
+    if (peer.place.kind !== 'auditing') return;
+    peer.place = { kind: 'behind' };
+    this.#settle();
   }
 
   #newRound(number: number): Round {
@@ -249,10 +341,14 @@ export class Run {
   }
 
   #hasState({ place }: Peer): boolean {
-    return place.kind === 'ready' || place.kind === 'behind';
+    return place.kind === 'ready' || place.kind === 'behind' || place.kind === 'auditing';
   }
 
   #all(kind: Peer['place']['kind']): readonly Peer[] {
     return [...this.#peers].filter(({ place }) => place.kind === kind);
   }
+}
+
+function isAuditable({ commit }: Peer, round: number): boolean {
+  return commit?.round === round && commit.made !== null;
 }

@@ -1,20 +1,23 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { createHash, randomInt, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { WebSocketServer } from 'ws';
 import { MAX_FRAME_BYTES } from '../protocol/limits.ts';
 import type { Link, LinkEvents } from '../protocol/link.ts';
+import type { RunStatus } from '../protocol/run-status.ts';
 import { Coordinator } from './coordinator.ts';
 import { coordinatorPage } from './coordinator-page.ts';
 import { SocketLink } from './socket-link.ts';
-import type { RunStatus } from './status.ts';
 
 /** What a coordinator listens with. */
 export interface StartCoordinatorOptions {
   readonly host: string;
   /** 0 takes one that is free. */
   readonly port: number;
-  readonly token: string;
+  /** Each lets members in. With several, the token of a member that has cheated is refused from then on. */
+  readonly tokens: readonly string[];
+  /** The share of the updates that other members make again, from 0 to 1. */
+  readonly audit: number;
   readonly maxMembers: number;
   readonly roundTimeoutMs: number;
   /** The bytes that a member may send in a second. */
@@ -41,6 +44,7 @@ const HELLO_MS = 10_000;
 const MAX_STRANGERS = 64;
 const STATE_TIMEOUT_MS = 30_000;
 const MAX_HEADER_BYTES = 16 * 1024;
+const RANDOM_RANGE = 2 ** 32;
 
 /** Listens for members, and shows a page. Rejects if it cannot listen. */
 export async function startCoordinator(
@@ -49,7 +53,10 @@ export async function startCoordinator(
   const { host, port, maxMembers, bytesPerSecond } = options;
   const { maxBufferedBytes, roundTimeoutMs, onNotice } = options;
   const coordinator = new Coordinator({
-    isToken: tokenCheck(options.token),
+    tokenOf: tokenCheck(options.tokens),
+    tokens: options.tokens.length,
+    audit: options.audit,
+    random: () => randomInt(RANDOM_RANGE) / RANDOM_RANGE,
     maxMembers,
     roundTimeoutMs,
     stateTimeoutMs: STATE_TIMEOUT_MS,
@@ -123,10 +130,14 @@ function strangerEvents(coordinator: Coordinator, link: Link, isKnown: () => voi
 }
 
 /** Tokens are compared by their hashes, in a time that does not depend on where they differ. */
-function tokenCheck(token: string): (text: string) => boolean {
+function tokenCheck(tokens: readonly string[]): (text: string) => number {
   const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest();
-  const own = hashOf(token);
-  return (text) => timingSafeEqual(hashOf(text), own);
+  const own = tokens.map(hashOf);
+  return (text) => {
+    const hash = hashOf(text);
+    // All are compared, also after the right one.
+    return own.map((each) => timingSafeEqual(hash, each)).lastIndexOf(true);
+  };
 }
 
 function answer(

@@ -7,6 +7,8 @@ const todos = {
   full: 'Wait until a member leaves, or start the coordinator with a larger --max-members',
   model: 'Build the same model, and give diloco the same options as all members',
   excluded: 'Check the data and the learning rate of this member before it joins again',
+  audit:
+    'Check the memory and the versions of this machine; nothing that it has computed is taken any more',
   protocol: 'Use the same version of Shardwise as the coordinator',
   slow: 'Use fewer bits in messages, or a faster connection',
 } as const satisfies Record<Refusal, string>;

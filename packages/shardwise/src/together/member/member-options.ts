@@ -1,3 +1,4 @@
+import type { ConnectDirectly } from '../protocol/direct-link.ts';
 import type { Link, LinkEvents } from '../protocol/link.ts';
 
 /** What happens with a connection of a member. */
@@ -13,6 +14,8 @@ export interface MemberOptions {
   /** How long it tries to connect again after the connection was lost. */
   readonly reconnectTimeoutMs: number;
   readonly connect: (events: ConnectionEvents) => Link;
+  /** How it reaches other members without the coordinator. Null: it cannot. */
+  readonly connectDirectly: ConnectDirectly | null;
   /** Returns the SHA-256 of bytes in hexadecimal digits. It has read them when it returns. */
   readonly digest: (bytes: Uint8Array) => Promise<string>;
   readonly delay: (milliseconds: number) => Promise<void>;

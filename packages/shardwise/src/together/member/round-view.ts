@@ -29,6 +29,7 @@ export class Arriving {
 export class RoundView {
   readonly #bytes: number;
   readonly #updates = new Map<number, Arriving>();
+  readonly #direct = new Map<number, Arriving>();
   #own: { readonly number: number; readonly bytes: Uint8Array } | null = null;
   #listed: readonly NamedMember[] | null = null;
 
@@ -42,9 +43,22 @@ export class RoundView {
   }
 
   receive(piece: Piece): boolean {
-    const update = this.#updates.get(piece.member) ?? new Arriving(this.#bytes);
-    this.#updates.set(piece.member, update);
-    return update.receive(piece);
+    return this.#receive(this.#updates, piece).isNew;
+  }
+
+  /** Takes a piece from its member itself. Returns the update when it is whole, or null. */
+  receiveDirectly(piece: Piece): Uint8Array | null {
+    const { isNew, update } = this.#receive(this.#direct, piece);
+    return isNew && update.isWhole ? update.bytes : null;
+  }
+
+  #receive(
+    updates: Map<number, Arriving>,
+    piece: Piece,
+  ): { readonly isNew: boolean; readonly update: Arriving } {
+    const update = updates.get(piece.member) ?? new Arriving(this.#bytes);
+    updates.set(piece.member, update);
+    return { isNew: update.receive(piece), update };
   }
 
   /** This member has sent its own update. */
@@ -63,8 +77,11 @@ export class RoundView {
       if (this.#own?.number === number) {
         return { number, name, isOwn: true, bytes: this.#own.bytes };
       }
-      const update = this.#updates.get(number);
-      return update?.isWhole ? { number, name, isOwn: false, bytes: update.bytes } : null;
+      // The coordinator passes an update on if what came directly is not what its member has committed to.
+      const update = [this.#updates, this.#direct]
+        .map((of) => of.get(number))
+        .find((each) => each?.isWhole);
+      return update === undefined ? null : { number, name, isOwn: false, bytes: update.bytes };
     });
     const whole = updates.filter((each) => each !== null);
     return whole.length === updates.length ? whole : null;

@@ -16,6 +16,8 @@ import {
 } from '../protocol/messages.ts';
 import { decodePiece, framesOf, type Piece } from '../protocol/pieces.ts';
 import { cannotConnect, leftError, lostError, refusedError } from './member-errors.ts';
+import { DirectLinks } from './direct-links.ts';
+import { MemberAudit } from './member-audit.ts';
 import type { MemberOptions } from './member-options.ts';
 import { Arriving, RoundView } from './round-view.ts';
 
@@ -40,6 +42,10 @@ const REPORT_MS = 1000;
  */
 export class RunMember implements Members {
   readonly specificationVersion = 1;
+  readonly audits: MemberAudit;
+  readonly #direct: DirectLinks | null;
+  /** The round whose update the coordinator has asked for. */
+  #relayed: number | null = null;
   readonly #options: MemberOptions;
   #link: Link | null = null;
   #number = 0;
@@ -62,6 +68,15 @@ export class RunMember implements Members {
 
   constructor(options: MemberOptions) {
     this.#options = options;
+    this.audits = new MemberAudit({
+      digest: options.digest,
+      tell: (message) => this.#tell(message),
+      number: () => this.#number,
+    });
+    const { connectDirectly: connect, delay } = options;
+    const tell = (message: FromMember): void => this.#tell(message);
+    const receive = (piece: Piece): void => this.#takeDirectly(piece);
+    this.#direct = connect === null ? null : new DirectLinks({ connect, tell, receive, delay });
   }
 
   /** The number of this member. After a lost connection it has another one. */
@@ -72,6 +87,11 @@ export class RunMember implements Members {
   /** The number of members in the present round. 0: it is not known, because there is no connection. */
   get groupSize(): number {
     return this.#open?.size ?? 0;
+  }
+
+  /** The number of members that get the updates of this one directly. The others get them by the coordinator. */
+  get directLinks(): number {
+    return this.#direct?.reached.length ?? 0;
   }
 
   /** Connects, and waits until the coordinator lets this member in. Rejects with RefusedError. */
@@ -113,6 +133,7 @@ export class RunMember implements Members {
 
   async exchange(round: number, message: Uint8Array): Promise<RoundResult> {
     const update = message.slice();
+    const hash = await this.#options.digest(update);
     let sentBy: Link | null = null;
     for (;;) {
       const result = this.#result(round);
@@ -121,6 +142,12 @@ export class RunMember implements Members {
       if (link !== null && link !== sentBy && this.#isIn(round)) {
         sentBy = link;
         this.#roundView(round).keepOwn(this.#number, update);
+        const [directTo, made] = [this.#direct?.reached ?? [], this.audits.madeOf(round)];
+        this.#tell({ kind: 'commit', round, hash, directTo, made });
+        if (this.#direct === null) this.#relayed = round;
+        else this.#direct.send(round, update);
+      } else if (link !== null && this.#relayed === round && this.#isIn(round)) {
+        this.#relayed = null;
         const frames = framesOf({ kind: 'update', round, member: this.#number }, update);
         await this.#send(frames, () => this.#link === link && this.#isIn(round));
       } else await this.#changed.promise;
@@ -230,14 +257,15 @@ export class RunMember implements Members {
     const { run, model } = description;
     const { settings, messageBytes, stateBytes } = run;
     const common = { model, settings, messageBytes: [...messageBytes], stateBytes };
-    this.#tell({ kind: 'enter', ...common, ...state });
+    this.#tell({ kind: 'enter', ...common, ...state, computes: this.audits.computes });
   }
 
   /** Settles when the coordinator has answered, or the connection has ended. */
   #connectOnce(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const { token, name } = this.#options;
-    const hello = { kind: 'hello', version: PROTOCOL_VERSION, token, name } as const;
+    const direct = this.#direct !== null;
+    const hello = { kind: 'hello', version: PROTOCOL_VERSION, token, name, direct } as const;
     const link = this.#options.connect({
       opened: () => link.send(encodeMessage(hello)),
       receive: (frame) => {
@@ -259,6 +287,9 @@ export class RunMember implements Members {
     this.#awaited = null;
     this.#arrived = null;
     this.#promised = [];
+    this.audits.lost();
+    this.#direct?.lost();
+    this.#relayed = null;
     this.#rounds.clear();
     if (this.#failure !== null || this.#isAway) return;
     this.#options.onNotice('has lost the connection to the coordinator, and tries again');
@@ -311,6 +342,17 @@ export class RunMember implements Members {
         if (this.#awaited?.completed !== message.completed) return undefined;
         this.#awaited.hash = message.hash;
         return this.#checkAwaited();
+      case 'meet':
+        return this.#direct?.meet(message.number, message.begins);
+      case 'signal':
+        return this.#direct?.signal(message.from, message.text);
+      case 'relay':
+        this.#relayed = message.round;
+        return undefined;
+      case 'audit': {
+        const { round, member, seed } = message;
+        return this.audits.asked({ round, member, seed });
+      }
       case 'round':
         return this.#begins(message.round, message.group);
       case 'closed':
@@ -347,6 +389,20 @@ export class RunMember implements Members {
     }
     if (this.#awaited?.completed !== piece.round) return;
     if (this.#awaited.data.receive(piece)) this.#checkAwaited();
+  }
+
+  /** Takes a piece of another member, which may be some rounds ahead of what this one has heard. */
+  #takeDirectly(piece: Piece): void {
+    const { round, member } = piece;
+    const first = this.#open?.round ?? this.#awaited?.completed;
+    if (first === undefined || round < first || round > first + MAX_MISSED_ROUNDS) return;
+    const update = this.#roundView(round).receiveDirectly(piece);
+    if (update === null) return;
+    const tell = async (): Promise<void> => {
+      const hash = await this.#options.digest(update);
+      this.#tell({ kind: 'got', round, from: member, hash });
+    };
+    tell().catch(() => undefined);
   }
 
   #checkAwaited(): void {

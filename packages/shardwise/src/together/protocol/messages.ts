@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MAX_DIRECT, MAX_SIGNAL_LENGTH } from './direct-link.ts';
 import { MAX_MEMBERS, MAX_NAME_LENGTH, MAX_TEXT_LENGTH, MAX_TOKEN_LENGTH } from './limits.ts';
 
 // What members and their coordinator tell each other, as JSON. Nothing else is accepted.
@@ -9,6 +10,8 @@ interface Hello {
   readonly version: number;
   readonly token: string;
   readonly name: string;
+  /** Whether it can reach other members without the coordinator. */
+  readonly direct: boolean;
 }
 
 /** Says which model a member trains, and how, and from which state it could go on. */
@@ -22,6 +25,8 @@ export interface Enter {
   readonly stateBytes: number;
   readonly completed: number;
   readonly hash: string;
+  /** How it computes: members with the same hash get the same bits. Null: nobody can make its updates again. */
+  readonly computes: string | null;
 }
 
 /** The hash of a member's state after so many rounds. */
@@ -38,12 +43,51 @@ export interface Refuse {
   readonly numbers: readonly number[];
 }
 
+/** How an update was made. */
+export interface Made {
+  /** The hash of the values in the middle of the round, which only those know who make the update. */
+  readonly middle: string;
+  /** Decides which samples were drawn. */
+  readonly seed: number;
+}
+
+/** Says what an update is, before any of it is sent. */
+export interface Commit {
+  readonly kind: 'commit';
+  readonly round: number;
+  /** The hash of the update. */
+  readonly hash: string;
+  /** To whom it is sent directly. */
+  readonly directTo: readonly number[];
+  /** How others can make it again. Null: they cannot. */
+  readonly made: Made | null;
+}
+
+/** What a member has found when it made the update of another one again. */
+export interface Audited {
+  readonly kind: 'audited';
+  readonly round: number;
+  readonly member: number;
+  readonly hash: string;
+  readonly middle: string;
+}
+
 /** What a member says. */
 export type FromMember =
   | Hello
   | Enter
   | Took
   | Refuse
+  | Commit
+  | Audited
+  /** It has the whole update of a member, which was sent directly. */
+  | { readonly kind: 'got'; readonly round: number; readonly from: number; readonly hash: string }
+  /** A text for a member to which a direct connection is made. */
+  | { readonly kind: 'signal'; readonly to: number; readonly text: string }
+  /** Whether it reaches a member directly. */
+  | { readonly kind: 'linked'; readonly to: number; readonly isOpen: boolean }
+  /** It does not have the state any more with which the round began. */
+  | { readonly kind: 'cannotAudit'; readonly round: number; readonly member: number }
   /** A state that was asked for is no longer there. */
   | { readonly kind: 'cannotGive'; readonly to: number }
   /** A state that has arrived is not the one that the members have. */
@@ -52,7 +96,16 @@ export type FromMember =
   | { readonly kind: 'report'; readonly loss: number | null; readonly samples: number }
   | { readonly kind: 'alive' };
 
-const refusals = ['version', 'token', 'full', 'model', 'excluded', 'protocol', 'slow'] as const;
+const refusals = [
+  'version',
+  'token',
+  'full',
+  'model',
+  'excluded',
+  'audit',
+  'protocol',
+  'slow',
+] as const;
 
 /** Why a member is refused. */
 export type Refusal = (typeof refusals)[number];
@@ -76,6 +129,18 @@ export type FromCoordinator =
   | { readonly kind: 'give'; readonly completed: number; readonly to: number }
   /** The hash that the state of all members has after so many rounds. */
   | { readonly kind: 'state'; readonly completed: number; readonly hash: string }
+  /** Connect directly with a member. `begins`: the other one answers. */
+  | { readonly kind: 'meet'; readonly number: number; readonly begins: boolean }
+  | { readonly kind: 'signal'; readonly from: number; readonly text: string }
+  /** Send your update by the coordinator, to those whom you do not reach. */
+  | { readonly kind: 'relay'; readonly round: number }
+  /** Make the update of a member again. Its next round has begun without this member. */
+  | {
+      readonly kind: 'audit';
+      readonly round: number;
+      readonly member: number;
+      readonly seed: number;
+    }
   /** A round begins. Its group is who is there now. */
   | { readonly kind: 'round'; readonly round: number; readonly group: readonly number[] }
   /** A round is over. Its updates are those of these members, in this order. */
@@ -103,12 +168,16 @@ const name = z
 const loss = z.number().min(-1e30).max(1e30).nullable();
 const alive = z.strictObject({ kind: z.literal('alive') });
 
+const made = z.strictObject({ middle: hash, seed: number });
+const text = z.string().max(MAX_SIGNAL_LENGTH);
+
 const fromMember: z.ZodType<FromMember> = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('hello'),
     version: z.int(),
     token: z.string().max(MAX_TOKEN_LENGTH),
     name,
+    direct: z.boolean(),
   }),
   z.strictObject({
     kind: z.literal('enter'),
@@ -118,6 +187,7 @@ const fromMember: z.ZodType<FromMember> = z.discriminatedUnion('kind', [
     stateBytes: bytes.min(1),
     completed: count,
     hash,
+    computes: hash.nullable(),
   }),
   z.strictObject({ kind: z.literal('took'), completed: count, hash }),
   z.strictObject({ kind: z.literal('cannotGive'), to: number }),
@@ -127,6 +197,18 @@ const fromMember: z.ZodType<FromMember> = z.discriminatedUnion('kind', [
     round: count,
     numbers: z.array(number).min(1).max(MAX_MEMBERS),
   }),
+  z.strictObject({
+    kind: z.literal('commit'),
+    round: count,
+    hash,
+    directTo: z.array(number).max(MAX_DIRECT),
+    made: made.nullable(),
+  }),
+  z.strictObject({ kind: z.literal('audited'), round: count, member: number, hash, middle: hash }),
+  z.strictObject({ kind: z.literal('got'), round: count, from: number, hash }),
+  z.strictObject({ kind: z.literal('signal'), to: number, text }),
+  z.strictObject({ kind: z.literal('linked'), to: number, isOpen: z.boolean() }),
+  z.strictObject({ kind: z.literal('cannotAudit'), round: count, member: number }),
   z.strictObject({ kind: z.literal('report'), loss, samples: bytes }),
   alive,
 ]);
@@ -144,6 +226,10 @@ const fromCoordinator: z.ZodType<FromCoordinator> = z.discriminatedUnion('kind',
   z.strictObject({ kind: z.literal('await'), completed: count, from: number }),
   z.strictObject({ kind: z.literal('give'), completed: count, to: number }),
   z.strictObject({ kind: z.literal('state'), completed: count, hash }),
+  z.strictObject({ kind: z.literal('meet'), number, begins: z.boolean() }),
+  z.strictObject({ kind: z.literal('signal'), from: number, text }),
+  z.strictObject({ kind: z.literal('relay'), round: count }),
+  z.strictObject({ kind: z.literal('audit'), round: count, member: number, seed: number }),
   z.strictObject({
     kind: z.literal('round'),
     round: count,

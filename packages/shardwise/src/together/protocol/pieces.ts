@@ -52,9 +52,10 @@ export function decodePiece(frame: Uint8Array): Piece | null {
 export function* framesOf(
   { kind, round, member }: Pick<Piece, 'kind' | 'round' | 'member'>,
   data: Uint8Array,
+  pieceBytes: number = PIECE_BYTES,
 ): Generator<Uint8Array> {
-  for (let offset = 0; offset < data.byteLength; offset += PIECE_BYTES) {
-    const bytes = data.subarray(offset, offset + PIECE_BYTES);
+  for (let offset = 0; offset < data.byteLength; offset += pieceBytes) {
+    const bytes = data.subarray(offset, offset + pieceBytes);
     yield encodePiece({ kind, round, member, offset, bytes });
   }
 }

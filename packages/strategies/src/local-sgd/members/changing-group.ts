@@ -1,14 +1,19 @@
 import { TensorStateError } from '@shardwise/core/extend';
 import { aggregate } from '../aggregation/aggregate.ts';
-import { decodeBlocks, encodeBlocks } from '../messages/block-codes.ts';
-import { type Agreement, bytesOf, type CompressionErrors } from '../messages/outer-messages.ts';
+import { decodeBlocks } from '../messages/block-codes.ts';
+import {
+  type Agreement,
+  type CompressionErrors,
+  encodeUpdate,
+} from '../messages/outer-messages.ts';
 import { checkUpdates } from './check-updates.ts';
-import type { Members, MemberState, RoundResult, RunDescription } from './members.ts';
+import type { MemberAudits, Members, MemberState, RoundResult, RunDescription } from './members.ts';
 import type { Agreed, OuterGroup, SharedValues } from './outer-group.ts';
 
 /** Members that come and go. Each gets the updates of all, and computes the same from them. */
 export class ChangingGroup implements OuterGroup {
   readonly isFixed = false;
+  readonly audits: MemberAudits | null;
   readonly parts = 1;
   readonly #members: Members;
   readonly #run: RunDescription;
@@ -22,7 +27,9 @@ export class ChangingGroup implements OuterGroup {
     run: RunDescription,
     agreement: Agreement,
     elements: readonly number[],
+    isAudited: boolean,
   ) {
+    this.audits = isAudited ? (members.audits ?? null) : null;
     this.#members = members;
     this.#run = run;
     this.#agreement = agreement;
@@ -43,11 +50,13 @@ export class ChangingGroup implements OuterGroup {
     const { bits } = this.#agreement;
     // The others would refuse it, and this member would go on without a word.
     if (!own.every(Number.isFinite)) throw notFinite();
-    if (bits === 32 || errors === null) {
-      return this.#agreed(await this.#members.exchange(completed, bytesOf(own)), completed);
+    // An update that others make again follows from the state of the run, and so owes nothing for earlier ones.
+    if (bits === 32 || errors === null || this.audits !== null) {
+      const message = encodeUpdate(own, bits);
+      return this.#agreed(await this.#members.exchange(completed, message), completed);
     }
     const owed = own.map((value, at) => value + (errors.worker[at] ?? 0));
-    const message = encodeBlocks(owed, bits);
+    const message = encodeUpdate(owed, bits);
     const result = await this.#members.exchange(completed, message);
     // If the update has not counted, what it owes is still that of the one before.
     if (result.kind === 'updates' && result.updates.some(({ isOwn }) => isOwn)) {

@@ -16,6 +16,7 @@ import type { Agreed, OuterGroup, SharedValues } from './outer-group.ts';
 /** The ranks of a process group, which are the same in every outer step. */
 export class FixedGroup implements OuterGroup {
   readonly isFixed = true;
+  readonly audits = null;
   readonly #strategy: string;
   readonly #group: ProcessGroup;
   readonly #agreement: Agreement;

@@ -41,12 +41,43 @@ export interface RefusedUpdate {
   readonly reason: string;
 }
 
+/** An update of a round that this member is to make again. */
+export interface AuditTask {
+  readonly round: number;
+  /** Whose update it is. */
+  readonly member: number;
+  /** Decides which samples were drawn for it. */
+  readonly seed: number;
+}
+
+/** An update, and what cannot be known without having made it: the values in the middle of the round. */
+export interface UpdateTrace {
+  readonly message: Uint8Array;
+  readonly middle: Uint8Array;
+}
+
+/** How members make updates of each other again. */
+export interface MemberAudits {
+  /** The seed of the round that this member begins now. */
+  readonly seed: number;
+  /** Says how this member computes, before it enters. Only those who say the same make updates of each other again. */
+  computesAs(values: Uint8Array): Promise<void>;
+  /** Says how the update was made that `exchange` sends next. */
+  commit(round: number, seed: number, middle: Uint8Array): Promise<void>;
+  /** The next update that this member is to make again. Null: there is none. */
+  next(): AuditTask | null;
+  /** Says what making it again has led to. Null: this member cannot do it. */
+  answer(task: AuditTask, trace: UpdateTrace | null): Promise<void>;
+}
+
 /**
  * The members of a run that come and go. `join` of `shardwise/together` makes one. All members see the same rounds, with
  * the same updates in the same order.
  */
 export interface Members {
   readonly specificationVersion: 1;
+  /** Absent if members do not make updates of each other again. */
+  readonly audits?: MemberAudits;
   /**
    * Enters the run. Resolves with the state to go on from, or with null for the first member, whose own state is that of
    * the run. Rejects with RefusedError if the run is another one.

@@ -1,5 +1,5 @@
 import type { CompressionErrors } from '../messages/outer-messages.ts';
-import type { MemberState } from './members.ts';
+import type { MemberAudits, MemberState } from './members.ts';
 
 /** What those who meet in an outer step go on from. */
 export type Agreed =
@@ -24,6 +24,8 @@ export interface SharedValues {
 export interface OuterGroup {
   /** Whether the ranks are the same in every outer step. */
   readonly isFixed: boolean;
+  /** How those who meet make updates of each other again. Null: they do not. */
+  readonly audits: MemberAudits | null;
   /** The number of ranks whose mean is computed in parts. 1 if each computes all of it. */
   readonly parts: number;
   /** Makes sure that all begin with the same values. Resolves with a state to go on from, or null. */

@@ -1,6 +1,7 @@
 import type { Plan } from '@shardwise/core/extend';
 import { plannedParameters } from '../../plan/planned-bytes.ts';
 import type { AggregationRule } from '../aggregation/aggregate.ts';
+import type { AuditOptions } from './audit-options.ts';
 import { messageBytes, type OuterBits } from '../messages/outer-messages.ts';
 import type { RunDescription } from './members.ts';
 
@@ -12,6 +13,7 @@ interface CommonSettings {
   readonly bits: OuterBits;
   readonly aggregate: AggregationRule;
   readonly faulty: number;
+  readonly audit: AuditOptions | null;
   readonly lr?: number;
   readonly momentum?: number;
   readonly nesterov?: boolean;
@@ -22,11 +24,23 @@ const STATE_BYTES_OF_ELEMENT = 8;
 
 /** Says what all members of a run must have in common. `elements` are those of each fragment. */
 export function runDescription(
-  { every, fragments, fragmentUpdateAlpha, bits, aggregate, faulty, ...outer }: CommonSettings,
+  {
+    every,
+    fragments,
+    fragmentUpdateAlpha,
+    bits,
+    aggregate,
+    faulty,
+    audit,
+    ...outer
+  }: CommonSettings,
   plan: Plan,
   elements: readonly number[],
 ): RunDescription {
   const { lr, momentum, nesterov } = outer;
+  // An absent option is left out of the text.
+  const audited =
+    audit === null ? undefined : { samples: audit.samples, batchSize: audit.batchSize };
   const parameters = plannedParameters(plan, fragments.flat());
   return {
     model: parameters.map(({ name, shape }) => `${name} [${shape.join(', ')}]`).join('\n'),
@@ -40,6 +54,7 @@ export function runDescription(
       lr,
       momentum,
       nesterov,
+      audit: audited,
     }),
     messageBytes: elements.map((each) => messageBytes(each, bits)),
     stateBytes: elements.reduce((sum, each) => sum + each * STATE_BYTES_OF_ELEMENT, 0),

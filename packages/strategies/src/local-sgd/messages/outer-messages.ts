@@ -44,6 +44,11 @@ export function messageBytes(elements: number, bits: OuterBits): number {
   return bits === 32 ? elements * FLOAT_BYTES : quantizedBytes(elements, bits);
 }
 
+/** Writes values as the message of `messageBytes`. With 32 bits, it shares their memory. Shape: values [n]. */
+export function encodeUpdate(values: Float32Array, bits: OuterBits): Uint8Array {
+  return bits === 32 ? bytesOf(values) : encodeBlocks(values, bits);
+}
+
 /** The messages by which ranks agree on so many elements, in their order. */
 export function agreementMessages(
   elements: number,
