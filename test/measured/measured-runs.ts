@@ -66,6 +66,7 @@ export function playbookRuns(
         sequenceParallel: number(row, 'tp') > 1,
         zero: isDivided ? 1 : 0,
         shardRanks: isDivided ? dataParallel : 1,
+        stagesAlike: 'operations',
         precision: 'mixed, f32 gradients',
       },
       workload: {

@@ -94,6 +94,7 @@ export {
   type SimulateOptions,
   type Simulation,
 } from './simulation/simulate-run.ts';
+export { clusterFromTrace, type TracedHost } from './calibration/cluster-from-trace.ts';
 export { errorsOf, fitConstants, foldErrors } from './calibration/least-squares.ts';
 export {
   memoryQuantities,
@@ -107,11 +108,16 @@ export {
 } from './calibration/step-quantities.ts';
 export { auto, type AutoCandidate, type AutoChoice, type AutoOptions } from './automatic/auto.ts';
 export {
-  type ComparedFigure,
   compareStep,
-  comparisonRows,
-  comparisonText,
+  measurableTerms,
   type MeasuredStep,
   type PlannedStep,
-  type StepComparison,
 } from './cost/compare.ts';
+export type {
+  ComparedFigure,
+  ComparedTerm,
+  FigureName,
+  MeasurableTerm,
+  StepComparison,
+} from './cost/comparison.ts';
+export { comparisonRows, comparisonText } from './cost/compared-words.ts';

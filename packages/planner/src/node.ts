@@ -1,1 +1,1 @@
-export { openCluster, openModel, openPlan } from './files/open.ts';
+export { openCluster, openModel, openPlan, openTrace } from './files/open.ts';

@@ -65,16 +65,39 @@ describe('a fit of constants', () => {
   });
 });
 
+/**
+ * A step with one microbatch of 64 rows, which takes twice as long as the same with 4 of 16; and those of 39.1 billion
+ * parameters on 512 devices with tensor parallelism of 2, which take longer than with 1, and 1.4 to 1.6 times as long as with
+ * 4 and as many stages.
+ */
+function isUnexplained({ hidden, tp, rows }: MeasuredRun['row']): boolean {
+  return (hidden === 8192 && tp === 2) || (hidden === 3072 && rows === 64);
+}
+
+test('no fold has all rows from which a constant can be learned', () => {
+  // Two of ten rows have the second quantity, as far from each other as there are folds.
+  const quantities = Array.from({ length: 10 }, (_, row) => [1 + row, row % 5 === 2 ? 10 : 0]);
+  const measured = quantities.map(([a = 0, b = 0]) => 2 * a + 3 * b);
+  for (const error of foldErrors(quantities, measured)) expect(Math.abs(error)).toBeLessThan(1e-4);
+});
+
 describe('steps that vTrain measured, predicted by constants of other rows', () => {
-  test('of many nodes: Spearman at least 0.94, and all but a tenth within 6 % in the mean', () => {
+  test('of many nodes: Spearman at least 0.96, within 7.5 % in the mean, and all but a tenth within 5 %', () => {
     const { quantities, seconds } = stepRows(vtrainRuns('many-nodes'));
     const errors = foldErrors(quantities, seconds);
-    const { median, trimmedMean } = summarize(errors);
-    expect(median).toBeLessThan(0.05);
-    // Of a tenth, the table has other rows of the same layout that take half of the time.
-    expect(trimmedMean).toBeLessThan(0.06);
+    const { mean, median, trimmedMean } = summarize(errors);
+    expect(median).toBeLessThan(0.035);
+    expect(trimmedMean).toBeLessThan(0.05);
+    expect(mean).toBeLessThan(0.075);
     const predicted = errors.map((error, index) => (1 + error) * (seconds[index] ?? 0));
-    expect(spearman(predicted, seconds)).toBeGreaterThan(0.94);
+    expect(spearman(predicted, seconds)).toBeGreaterThan(0.96);
+  });
+
+  test('of many nodes: within 6 % without six runs that no amount of work explains', () => {
+    const runs = vtrainRuns('many-nodes').filter(({ row }) => !isUnexplained(row));
+    expect(runs.length).toBe(67);
+    const { quantities, seconds } = stepRows(runs);
+    expect(summarize(foldErrors(quantities, seconds)).mean).toBeLessThan(0.06);
   });
 
   test('of one node: within 10 % in the mean', () => {
@@ -88,10 +111,10 @@ describe('the memory of the playbook, predicted by constants of other rows', () 
   const gibibytes = measured.map(({ row }) => Number(row.memoryGiB));
   const quantities = memoryRows(measured);
 
-  test('is within 14 % in the mean, and 10 % for half of the runs', () => {
+  test('is within 12 % in the mean, and 9 % for half of the runs', () => {
     const { mean, median } = summarize(foldErrors(quantities, gibibytes));
-    expect(mean).toBeLessThan(0.14);
-    expect(median).toBeLessThan(0.105);
+    expect(mean).toBeLessThan(0.12);
+    expect(median).toBeLessThan(0.09);
   });
 
   test('is larger for runs that crashed than for those that were measured', () => {

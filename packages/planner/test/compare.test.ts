@@ -52,6 +52,66 @@ test.each([
   expect(text.split('\n')[1]).toMatch(/^step +\S+ m?s +\S+ m?s +× \d/);
 });
 
+test('each term that was measured stands beside the predicted one, the bubble with the messages of the pipeline', () => {
+  const staged = predict(
+    namedModel('gpt:1.7b'),
+    { ...oneDevice, dataParallel: 4, pipelineParallel: 2, recompute: 'full' },
+    { batch: 64, sequence: 2048 },
+    namedCluster('8xa100'),
+  );
+  const {
+    compute: passes,
+    recompute,
+    optimizer,
+    bubble,
+    pipelineParallel,
+    dataParallel,
+  } = staged.terms;
+  const { figures, cause } = compareStep(staged, {
+    stepSeconds: 2 * staged.stepSeconds,
+    computeSeconds: passes + recompute + optimizer,
+    communicationSeconds: staged.stepSeconds + bubble + pipelineParallel + dataParallel,
+    dataSeconds: 0,
+    terms: {
+      compute: passes,
+      recompute: 2 * recompute,
+      optimizer,
+      pipelineParallel: staged.stepSeconds + bubble + pipelineParallel,
+      dataParallel,
+      tensorParallel: 0,
+    },
+  });
+  const ratios = figures.map(({ figure, terms }) => [
+    figure,
+    ...terms.map(({ term, ratio }) => `${term} ${ratio.toFixed(2)}`),
+  ]);
+  const waiting = (staged.stepSeconds + bubble + pipelineParallel) / (bubble + pipelineParallel);
+  expect(ratios).toEqual([
+    ['step'],
+    ['compute', 'compute 1.00', 'recompute 2.00', 'optimizer 1.00'],
+    ['communication', `pipelineParallel ${waiting.toFixed(2)}`],
+  ]);
+  expect(cause).toContain('longer, most of it in pipeline: bubble and messages: compare the times');
+});
+
+test('time in which a step waits for batches or is planned again is named, though none is predicted', () => {
+  const measured = { computeSeconds: compute, communicationSeconds: communication };
+  const slow = compareStep(prediction, {
+    ...measured,
+    stepSeconds: 2 * stepSeconds,
+    dataSeconds: stepSeconds,
+    programSeconds: 0.1 * stepSeconds,
+  });
+  expect(slow.cause).toContain('longer, most of it in data: have the loader read ahead');
+  expect(comparisonText(slow)).toMatch(/data +0\.00 ms +\S+ m?s *\n/);
+});
+
+test('a term that is no time is refused', () => {
+  expect(() => compareStep(prediction, { stepSeconds, terms: { optimizer: -1 } })).toThrow(
+    'optimizer',
+  );
+});
+
 test('memory beyond the prediction is said with the difference', () => {
   const bytes = memory.totalBytes - memory.kinds.overhead;
   const measured = { stepSeconds, peakBytes: bytes + 5e9 };

@@ -108,7 +108,7 @@ describe('steps of published runs, by the constants of the catalogue', () => {
   });
 });
 
-test('in 15 of 26 cells of the playbook, the layout that is predicted best reaches 90 % of the best measured one', () => {
+test('in 17 of 26 cells of the playbook, the layout that is predicted best reaches 90 % of the best measured one', () => {
   const runs = playbookRuns('playbook').map(({ model, layout, workload, cluster, row }) => ({
     cell: `${row.model} on ${row.nodes} nodes`,
     measured: Number(row.tokensPerSecondPerDevice),
@@ -125,9 +125,7 @@ test('in 15 of 26 cells of the playbook, the layout that is predicted best reach
   expect(far.map(([cell]) => cell)).toEqual([
     '1b on 8 nodes',
     '1b on 64 nodes',
-    '3b on 2 nodes',
     '8b on 2 nodes',
-    '8b on 4 nodes',
     '8b on 8 nodes',
     '8b on 32 nodes',
     '8b on 64 nodes',

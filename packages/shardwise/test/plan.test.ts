@@ -138,6 +138,8 @@ describe('a run with a plan', () => {
       ['step', '100 ms'],
       ['compute', '70.0 ms'],
       ['communication', '15.0 ms'],
+      ['data', '5.00 ms'],
+      ['program', '4.00 ms'],
     ]);
     expect(text).toContain('The step takes');
   });

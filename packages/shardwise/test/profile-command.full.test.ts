@@ -3,6 +3,7 @@ import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { readCluster } from '@shardwise/planner';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { runShardwise } from '../../../test/support/run-shardwise.ts';
 import { fixture } from './command.ts';
@@ -57,6 +58,15 @@ describe('shardwise profile', () => {
     const report = await readFile(join(cwd, 'run', 'report.html'), 'utf8');
     expect(report).toMatch(/Time in products<\/th><td><code>\d.* % of steps 2 to 3/);
     expect(report).toContain('utilization');
+    // The trace of the run has all that a plan needs to know of this machine.
+    const measured = await runShardwise(['measure', 'c.json', '--trace', 'run/trace.json'], {
+      cwd,
+    });
+    expect(measured.stderr).toBe('');
+    const cluster = readCluster(JSON.parse(await readFile(join(cwd, 'c.json'), 'utf8')));
+    expect(cluster).toMatchObject({ hosts: 1, devicesPerHost: 2, source: 'a trace of a run' });
+    expect(cluster.device.flops.f32).toBeGreaterThan(1e6);
+    expect(cluster.links.inside.bytesPerSecond).toBeGreaterThan(1e3);
   });
 
   it('is not needed without launcher either: the script prints the profile', async () => {

@@ -1,11 +1,19 @@
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { chromeTrace } from '../src/report/chrome-trace.ts';
 import { extent, formatTick, linearScale } from '../src/report/scale.ts';
 import { htmlReport } from '../src/report/html-report.ts';
 import { simulatedStages } from '../src/report/simulated-stages.ts';
 import { representativeStep } from '../src/report/timeline-chart.ts';
 import type { Timeline, TimelineEntry } from '../src/run-state/run-message.ts';
+import { profileOf } from './profile-fixture.ts';
 import { head, reports, runOf, stepReport } from './run-fixture.ts';
+
+const traceSchema = z.object({
+  traceEvents: z.array(
+    z.looseObject({ name: z.string(), cat: z.string().optional(), tid: z.number() }),
+  ),
+});
 
 function entry(name: string, category: TimelineEntry['category'], atMs: number): TimelineEntry {
   return { name, category, startMs: head.startMs + atMs, durationMs: 10, detail: '4096 bytes' };
@@ -256,6 +264,25 @@ describe('the trace', () => {
         { name: 'allReduce', tid: 1 },
       ],
     });
+  });
+
+  it('says of a message how much it sent to whom, and of kernels what they did in a step', () => {
+    const message = { ...entry('allReduce', 'collective', 20), detail: '4096 bytes on dp of 2' };
+    const recorded = { ...timeline(0, 4), events: [message] };
+    const { traceEvents } = traceSchema.parse(
+      JSON.parse(chromeTrace([recorded], [profileOf({ rank: 1 })])),
+    );
+    expect(traceEvents.find(({ cat }) => cat === 'collective')).toMatchObject({
+      args: { detail: '4096 bytes on dp of 2', bytes: 4096, axis: 'dp', ranks: 2 },
+    });
+    const kernels = traceEvents.filter(({ cat }) => cat === 'kernel');
+    expect(kernels.map(({ name, tid, ts, dur }) => [name, tid, ts, dur])).toEqual([
+      ['matmul', 1, 0, 7500],
+      ['matmul', 1, 7500, 12_500],
+      ['gelu', 1, 20_000, 5000],
+      ['add', 1, 25_000, 10_000],
+    ]);
+    expect(kernels[0]?.args).toMatchObject({ phase: 'forward', flops: 5e8, bytes: 5e5, calls: 1 });
   });
 });
 

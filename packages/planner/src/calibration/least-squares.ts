@@ -43,21 +43,32 @@ export function errorsOf(
 
 /**
  * Returns the error of each row by constants that were fitted without it: the rows are dealt to `folds` parts, each of
- * which is predicted by constants of the others.
+ * which is predicted by constants of the others. Rows that have the same quantities other than 0 are dealt one after the
+ * other (stratified folds), so that no part has all rows from which a constant could be learned.
  */
 export function foldErrors(
   quantities: readonly (readonly number[])[],
   measured: readonly number[],
   folds = 5,
 ): readonly number[] {
+  const foldOf = foldsOf(quantities, folds);
   const constants = range(folds).map((fold) => {
     const others = <Value>(values: readonly Value[]): readonly Value[] =>
-      values.filter((_, index) => index % folds !== fold);
+      values.filter((_, index) => foldOf[index] !== fold);
     return fitConstants(others(quantities), others(measured));
   });
   return quantities.map((row, index) => {
-    return dot(row, constants[index % folds] ?? []) / (measured[index] ?? 1) - 1;
+    return dot(row, constants[foldOf[index] ?? 0] ?? []) / (measured[index] ?? 1) - 1;
   });
+}
+
+function foldsOf(quantities: readonly (readonly number[])[], folds: number): readonly number[] {
+  const alike = Map.groupBy(range(quantities.length), (index) =>
+    (quantities[index] ?? []).map((value) => value > 0).join(),
+  );
+  const foldOf: number[] = [];
+  for (const [at, index] of [...alike.values()].flat().entries()) foldOf[index] = at % folds;
+  return foldOf;
 }
 
 function dot(a: readonly number[], b: readonly number[]): number {

@@ -35,7 +35,7 @@ export const memoryQuantities: readonly (keyof MemoryQuantities)[] = [
 ];
 
 /** Bytes of each, by which the place of a pipeline is chosen that needs most. */
-const usual = { whole: 6, divided: 12, hidden: 16, feedForward: 16, logits: 8, gibibyte: 1 };
+const usual = { whole: 8, divided: 12, hidden: 20, feedForward: 10, logits: 13, gibibyte: 1 };
 
 /** Counts what the rank keeps that needs most. */
 export function memoryQuantitiesOf(

@@ -34,6 +34,8 @@ export interface StepQuantities {
   readonly pipelineBytes: number;
   /** Bytes that the optimizer reads and writes. */
   readonly updatedBytes: number;
+  /** 1 if there are several hosts, for what agreeing on a step takes them, whatever its sizes. 0 on one host. */
+  readonly stepsBetween: number;
 }
 
 /** The quantities, in the order of the constants. */
@@ -48,6 +50,7 @@ export const stepQuantities: readonly (keyof StepQuantities)[] = [
   'dataBetweenBytes',
   'pipelineBytes',
   'updatedBytes',
+  'stepsBetween',
 ];
 
 /** Counts what the slowest rank does in a step. */
@@ -86,5 +89,6 @@ export function quantitiesOf(
     pipelineBytes: pp === 1 ? 0 : 2 * slots * layout.stagesPerRank * perLayer,
     updatedBytes:
       (elements * (bytes.gradient + 2 * bytes.optimizer + bytes.parameter)) / partsOfStates(layout),
+    stepsBetween: cluster.hosts > 1 ? 1 : 0,
   };
 }

@@ -29,6 +29,11 @@ export interface RunLayout {
   readonly sequenceParallel: boolean;
   readonly schedule: ScheduleName;
   readonly stagesPerRank: number;
+  /**
+   * What stages of a pipeline have alike: the number of layers, or the operations, among which those of the logits count,
+   * as nanotron divides models. Default: layers.
+   */
+  readonly stagesAlike?: 'layers' | 'operations';
   /** The rows of a microbatch. */
   readonly rows: number;
   /** What the backward pass computes again: in all layers, or in each. */

@@ -23,6 +23,26 @@ function layersOfStages(layers: number, stages: number): readonly number[] {
   );
 }
 
+/**
+ * The numbers of layers of stages with about the same operations: a stage ends where its share of all operations is reached.
+ * No stage is empty, and the last one has the end of the model.
+ */
+function layersOfEqualStages({ layers, last }: ModelBlocks, stages: number): readonly number[] {
+  const total = layers.reduce((sum, layer) => sum + layer.forwardFlops, last.forwardFlops);
+  const counts = Array.from({ length: stages }, () => 0);
+  let stage = 0;
+  let before = 0;
+  for (const [index, layer] of layers.entries()) {
+    const isReached = before >= (total * (stage + 1)) / stages;
+    // What is left must be enough for the stages that are left; the last one may have the logits alone.
+    const isDue = layers.length - index < stages - 1 - stage;
+    if ((isReached || isDue) && stage < stages - 1 && (counts[stage] ?? 0) > 0) stage++;
+    counts[stage] = (counts[stage] ?? 0) + 1;
+    before += layer.forwardFlops;
+  }
+  return counts;
+}
+
 /** The rank of each stage: 0, 1, …, 0, 1, … and, for schedules that turn back, 0, 1, …, 1, 0. */
 function rankOfStage(stage: number, ranks: number, isV: boolean): number {
   const round = Math.floor(stage / ranks);
@@ -71,7 +91,11 @@ function stageBlocks(blocks: ModelBlocks, layout: RunLayout): readonly StageBloc
   const stages = ranks * stagesPerRank;
   const lastRank = rankOfStage(stages - 1, ranks, isV);
   let next = 0;
-  return layersOfStages(blocks.layers.length, stages).map((count, stage): StageBlocks => {
+  const counts =
+    layout.stagesAlike === 'operations'
+      ? layersOfEqualStages(blocks, stages)
+      : layersOfStages(blocks.layers.length, stages);
+  return counts.map((count, stage): StageBlocks => {
     const layers = blocks.layers.slice(next, next + count);
     next += count;
     const ends = [

@@ -13,6 +13,8 @@ import type { ModelDescription } from '../model/model-description.ts';
 
 /** Descriptions are small. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
+/** Traces have an event for each message of a run. */
+const MAX_TRACE_BYTES = 256 * 1024 * 1024;
 
 /** Files with these names are scripts. */
 const SCRIPTS = new Set(['.ts', '.mts', '.js', '.mjs']);
@@ -65,6 +67,11 @@ export async function openCluster(place: string): Promise<ClusterDescription> {
   return readCluster(await readJson(place, 'a cluster'));
 }
 
+/** Reads the events of a trace, such as the `trace.json` of a run. Throws ConfigError for what is no JSON file. */
+export function openTrace(path: string): Promise<unknown> {
+  return readJson(path, 'a trace', MAX_TRACE_BYTES);
+}
+
 const seconds = z.number().min(0).max(1e9);
 const bytes = z.number().min(0).max(1e18);
 const axis = z.number().int().min(1).max(1_000_000);
@@ -104,15 +111,20 @@ async function kindOf(place: string): Promise<'file' | 'folder' | 'nothing'> {
   return found.isDirectory() ? 'folder' : 'file';
 }
 
-async function readJson(path: string, what: string): Promise<unknown> {
+async function readJson(
+  path: string,
+  what: string,
+  maxBytes: number = MAX_FILE_BYTES,
+): Promise<unknown> {
   const fail = (found: string): ConfigError =>
     new ConfigError(
       { asked: `${what} from ${path}`, found, todo: 'Name a JSON file that describes it' },
       { path },
     );
+  const found = await stat(path).catch(() => undefined);
+  if (found !== undefined && found.size > maxBytes) throw fail(`a file of ${found.size} bytes`);
   const bytes = await readFile(path).catch(() => undefined);
   if (bytes === undefined) throw fail('no file that can be read');
-  if (bytes.byteLength > MAX_FILE_BYTES) throw fail(`a file of ${bytes.byteLength} bytes`);
   try {
     const json: unknown = JSON.parse(bytes.toString());
     return json;

@@ -255,13 +255,13 @@ export async function planByOptions(raw: unknown): Promise<number> {
   });
 }
 
-const measureSchema = z.object({ nproc: z.number() });
+const measureSchema = z.object({ nproc: z.number(), trace: z.string().optional() });
 
 /** Runs `shardwise measure`. `main` is the file of the command. Throws the errors of measureCommand. */
 export async function measureByOptions(main: string, file: string, raw: unknown): Promise<void> {
-  const { nproc: ranks } = measureSchema.parse(raw);
+  const { nproc: ranks, trace } = measureSchema.parse(raw);
   const { measureCommand } = await import('../plan/measure-command.ts');
-  await measureCommand({ file, ranks, main });
+  await measureCommand({ file, ranks, main, trace });
 }
 
 const serveSchema = z.object({

@@ -317,6 +317,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       parseRanks,
       2,
     )
+    .option('--trace <file>', 'measure nothing, and take the figures from the trace.json of a run')
     .action(async (file: string, raw: unknown) => {
       const { measureByOptions } = await import('./commands.ts');
       await measureByOptions(argv[1] ?? '', file, raw);

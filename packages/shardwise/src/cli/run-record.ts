@@ -55,10 +55,7 @@ export class RunRecord {
   }
 
   add(message: RunMessage): void {
-    if (message.kind === 'profile') {
-      this.#profiles.add(message, this.#state.head.worldSize);
-      return;
-    }
+    if (message.kind === 'profile') this.#profiles.add(message, this.#state.head.worldSize);
     this.#state = reduceRun(this.#state, message);
     this.#ranks = reduceRanks(this.#ranks, message);
     this.#metrics.update(this.#state);
@@ -90,11 +87,11 @@ export class RunRecord {
     await this.#metrics.close();
     await this.#sinks.close();
     await this.#profiles.close();
-    const { latest, timelines } = this.#state;
+    const { latest, timelines, profiles } = this.#state;
     if (!report || latest === undefined) return { report: undefined };
     const path = join(this.#directory, 'report.html');
     await writeFile(path, htmlReport(this.#state, { isOver: true, compared }));
-    await writeFile(join(this.#directory, 'trace.json'), chromeTrace(timelines));
+    await writeFile(join(this.#directory, 'trace.json'), chromeTrace(timelines, profiles.values()));
     return { report: path };
   }
 }

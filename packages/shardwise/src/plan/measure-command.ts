@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises';
-import { hostname } from 'node:os';
+import { hostname, totalmem } from 'node:os';
 import { ConfigError } from '@shardwise/core/spec';
-import { type ClusterDescription, readCluster } from '@shardwise/planner';
+import { type ClusterDescription, clusterFromTrace, readCluster } from '@shardwise/planner';
+import { openTrace } from '@shardwise/planner/node';
 import type { LinkReport } from '../doctor/links/link-report.ts';
 import { runLinks } from '../doctor/links/run-links.ts';
 import { median } from '../run-state/median.ts';
@@ -17,10 +18,32 @@ export interface MeasureOptions {
   readonly ranks: number;
   /** The file of the command. */
   readonly main: string;
+  /** The trace of a run from which the constants are taken. Undefined: they are measured now. */
+  readonly trace: string | undefined;
 }
 
 /** Runs `shardwise measure`: describes this machine as a cluster, in a file that `shardwise plan` reads. */
-export async function measureCommand({ file, ranks, main }: MeasureOptions): Promise<void> {
+export async function measureCommand(options: MeasureOptions): Promise<void> {
+  const { file, trace } = options;
+  const cluster =
+    trace === undefined
+      ? await measuredCluster(options)
+      : clusterFromTrace(await openTrace(trace), { name: hostname(), memoryBytes: totalmem() });
+  const { device, links } = cluster;
+  await writeFile(file, `${JSON.stringify(cluster, undefined, 2)}\n`);
+  process.stdout.write(
+    [
+      `products: ${formatCount(device.flops.f32)}FLOP/s`,
+      `memory: ${formatBytes(device.memoryBytesPerSecond)}/s`,
+      `call of a program: ${(device.launchSeconds * 1e6).toFixed(0)} µs`,
+      `link: ${formatBytes(links.inside.bytesPerSecond)}/s, ${(links.inside.latencySeconds * 1e6).toFixed(0)} µs`,
+      `Cluster: ${displayPath(file)}`,
+      '',
+    ].join('\n'),
+  );
+}
+
+async function measuredCluster({ main, ranks }: MeasureOptions): Promise<ClusterDescription> {
   // The ranks that measure links must not wait for a processor that measures products.
   const links = ranks === 1 ? [] : (await measuredLinks(main, ranks)).links;
   const device = await measureDevice(ranks);
@@ -29,7 +52,7 @@ export async function measureCommand({ file, ranks, main }: MeasureOptions): Pro
     bytesPerSecond:
       median(links.map(({ bytesPerSecond }) => bytesPerSecond)) ?? device.memoryBytesPerSecond,
   };
-  const cluster: ClusterDescription = readCluster({
+  return readCluster({
     name: hostname(),
     hosts: 1,
     devicesPerHost: ranks,
@@ -39,17 +62,6 @@ export async function measureCommand({ file, ranks, main }: MeasureOptions): Pro
     efficiency: { products: 1, memory: 1, links: 1, allocator: 1, runtimeBytes: 0 },
     source: 'shardwise measure',
   });
-  await writeFile(file, `${JSON.stringify(cluster, undefined, 2)}\n`);
-  process.stdout.write(
-    [
-      `products: ${formatCount(device.flops.f32)}FLOP/s in f32`,
-      `memory: ${formatBytes(device.memoryBytesPerSecond)}/s`,
-      `call of a program: ${(device.launchSeconds * 1e6).toFixed(0)} µs`,
-      `link: ${formatBytes(link.bytesPerSecond)}/s, ${(link.latencySeconds * 1e6).toFixed(0)} µs`,
-      `Cluster: ${displayPath(file)}`,
-      '',
-    ].join('\n'),
-  );
 }
 
 async function measuredLinks(main: string, ranks: number): Promise<LinkReport> {

@@ -42,6 +42,6 @@ tr:first-child>*{border-top:0}td{width:100%}
 #tip{position:fixed;pointer-events:none;visibility:hidden;background:var(--card);border:1px solid var(--line);border-radius:8px;box-shadow:0 4px 16px #0003;padding:8px 12px;font-size:13px;max-width:420px;white-space:pre-line;z-index:9}
 #tip b{display:block;font-weight:600}
 #tip i{display:inline-block;width:9px;height:9px;border-radius:3px;margin-right:7px}
-@media (max-width:760px){main{padding:20px 12px}.cards{grid-template-columns:minmax(0,1fr)}}
+@media (max-width:760px){main{padding:20px 12px}.cards{grid-template-columns:minmax(0,1fr)}.compared{font-size:12px}.compared th,.compared td{padding-right:8px}.compared tbody th{white-space:normal}}
 @media print{.card,.tile{break-inside:avoid}}
 `;

@@ -9,6 +9,7 @@ import type {
   Timeline,
 } from './run-message.ts';
 import type { NamedMetrics } from './named-metrics.ts';
+import type { RankProfile } from './rank-profile.ts';
 import { mergeSummaries, type StepSummary, summarize } from './summary.ts';
 
 /** What is known of a run before it starts. */
@@ -57,6 +58,8 @@ export interface RunState {
   readonly exitCodes: readonly (number | undefined)[];
   /** The timelines that ranks have recorded of some steps. */
   readonly timelines: readonly Timeline[];
+  /** The latest profile of each rank that has made one. */
+  readonly profiles: ReadonlyMap<number, RankProfile>;
   /** The reports of each step that some ranks have yet to report. */
   readonly pending: ReadonlyMap<number, readonly StepReport[]>;
 }
@@ -84,6 +87,7 @@ export function initialRunState(head: RunHead): RunState {
     restarts: [],
     exitCodes: Array.from({ length: head.worldSize }, () => undefined),
     timelines: [],
+    profiles: new Map(),
     pending: new Map(),
   };
 }
@@ -99,8 +103,7 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
     case 'checkpoint':
       return { ...state, checkpoint: { step: message.step, directory: message.directory } };
     case 'profile':
-      // It has files of its own.
-      return state;
+      return { ...state, profiles: new Map(state.profiles).set(message.rank, message) };
     case 'process-memory':
       return { ...state, processBytes: message.bytes };
     case 'stopping':

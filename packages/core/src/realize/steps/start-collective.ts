@@ -26,7 +26,13 @@ export async function startCollective(
     count('collectives', 1);
     const byteLength = Math.max(input.byteLength, output.byteLength);
     count('collectiveBytes', byteLength);
-    record('collective', collective.op, start, `${byteLength} bytes`);
+    const { axis } = collective.params;
+    record(
+      'collective',
+      collective.op,
+      start,
+      `${byteLength} bytes on ${axis} of ${run.mesh.group(axis).size}`,
+    );
   };
   return { done: finish() };
 }
