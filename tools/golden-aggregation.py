@@ -12,7 +12,7 @@ import json
 import pathlib
 
 import torch
-from byzfl import ALittleIsEnough, Average, InnerProductManipulation, Krum, Median, SignFlipping, TrMean
+from byzfl import ALittleIsEnough, Average, InnerProductManipulation, Krum, Median, MultiKrum, NNM, SignFlipping, TrMean
 
 OUTPUT = pathlib.Path(__file__).parents[1] / "packages/strategies/test/golden/aggregation.json"
 ELEMENTS = 7
@@ -37,6 +37,8 @@ def main():
                 "trimmedMean": TrMean(faulty)(given).tolist(),
                 "median": Median()(given).tolist(),
                 "krum": Krum(faulty)(given).tolist(),
+                "multiKrum": MultiKrum(faulty)(given).tolist(),
+                "nearestNeighborMixing": TrMean(faulty)(NNM(faulty)(given)).tolist(),
             }
         )
     honest = vectors(4)

@@ -34,7 +34,8 @@ export interface Outcome {
   readonly seed: number;
   /** The mean training loss of this rank in successive tenths of the steps. */
   readonly training: readonly number[];
-  readonly validation: number;
+  /** Null on all ranks but the first. */
+  readonly validation: number | null;
   /** The bytes that this rank has sent in the steps. */
   readonly sentBytes: number;
   /** The time on the clock of the links for all steps. */

@@ -68,7 +68,8 @@ async function train(
   }
   const [sentBytes, seconds] = [links.sentBytes - before, links.seconds - started];
   await own?.outer.synchronize();
-  const validation = await validationLoss(model, job);
+  // All ranks have the same values now.
+  const validation = rank === 0 ? await validationLoss(model, job) : null;
   parallel.detach();
   const tenths = Math.min(TENTHS, losses.length);
   const place = (tenth: number): number => Math.floor((tenth * losses.length) / tenths);

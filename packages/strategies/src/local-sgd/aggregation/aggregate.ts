@@ -1,5 +1,11 @@
 /** How ranks make one outer gradient of those of all. */
-export type AggregationRule = 'mean' | 'trimmedMean' | 'median' | 'krum';
+export type AggregationRule =
+  | 'mean'
+  | 'trimmedMean'
+  | 'median'
+  | 'krum'
+  | 'multiKrum'
+  | 'nearestNeighborMixing';
 
 /** A rule, and the number of ranks whose outer gradients may be anything. */
 export interface Aggregation {
@@ -23,7 +29,10 @@ const rules = {
   mean: (vectors) => trimmedMean(vectors, 0),
   trimmedMean,
   median: (vectors) => trimmedMean(vectors, Math.ceil(vectors.length / 2) - 1),
-  krum,
+  krum: (vectors, faulty) => nearest(vectors, faulty)[0] ?? new Float32Array(0),
+  multiKrum: (vectors, faulty) =>
+    trimmedMean(nearest(vectors, faulty).slice(0, vectors.length - faulty), 0),
+  nearestNeighborMixing: (vectors, faulty) => trimmedMean(mixed(vectors, faulty), faulty),
 } satisfies Readonly<
   Record<AggregationRule, (vectors: readonly Float32Array[], faulty: number) => Float32Array>
 >;
@@ -48,21 +57,38 @@ function trimmedMean(vectors: readonly Float32Array[], faulty: number): Float32A
 }
 
 /**
- * The vector that is nearest to its count - faulty - 1 nearest neighbours, by the sum of squared distances (Blanchard et
- * al. 2017). Of several, it is that of the first rank. A vector that is not finite is infinitely far from all.
+ * Sorts vectors by the sum of the squared distances to their count - faulty - 1 nearest neighbours (Blanchard et al.
+ * 2017). Of equal ones, that of the first rank comes first. A vector that is not finite is infinitely far from all.
  */
-function krum(vectors: readonly Float32Array[], faulty: number): Float32Array {
+function nearest(vectors: readonly Float32Array[], faulty: number): readonly Float32Array[] {
   const neighbours = vectors.length - faulty - 1;
-  let [best, least] = [vectors[0] ?? new Float32Array(0), Number.POSITIVE_INFINITY];
-  for (const own of vectors) {
-    const distances = Float64Array.from(
-      vectors.filter((other) => other !== own),
-      (other) => squaredDistance(own, other),
-    ).sort();
-    const sum = distances.subarray(0, neighbours).reduce((all, each) => all + each, 0);
-    if (sum < least) [best, least] = [own, sum];
-  }
-  return best;
+  return vectors
+    .map((own) => {
+      const distances = Float64Array.from(
+        vectors.filter((other) => other !== own),
+        (other) => squaredDistance(own, other),
+      ).sort();
+      const sum = distances.subarray(0, neighbours).reduce((all, each) => all + each, 0);
+      return { own, sum };
+    })
+    .sort((a, b) => (a.sum === b.sum ? 0 : a.sum - b.sum))
+    .map(({ own }) => own);
+}
+
+/**
+ * Replaces each vector by the mean of itself and its count - faulty - 1 nearest neighbours (Allouah et al. 2023). One that
+ * is not finite stays so, and is in no other mean.
+ */
+function mixed(vectors: readonly Float32Array[], faulty: number): readonly Float32Array[] {
+  return vectors.map((own) => {
+    const others = vectors
+      .filter((other) => other !== own)
+      .map((other) => ({ other, distance: squaredDistance(own, other) }))
+      .sort((a, b) => (a.distance === b.distance ? 0 : a.distance - b.distance))
+      .slice(0, vectors.length - faulty - 1)
+      .map(({ other }) => other);
+    return trimmedMean([own, ...others], 0);
+  });
 }
 
 function squaredDistance(a: Float32Array, b: Float32Array): number {
