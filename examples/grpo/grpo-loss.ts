@@ -68,6 +68,8 @@ function reduced(losses: Tensor, lossType: LossType, { mask, meanTokens }: GrpoB
     // The mean over the tokens of all ranks, of whose gradients DDP takes the mean (Yu et al. 2025).
     case 'dapo':
       return losses.sum().div(meanTokens);
+    default:
+      return lossType satisfies never;
   }
 }
 
