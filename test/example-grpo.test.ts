@@ -1,17 +1,45 @@
+import { readFileSync } from 'node:fs';
 import { cpu } from '@shardwise/backend-cpu';
 import { fromData, Generator, nn, setRank, tensor } from 'shardwise';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { drawProblems, END, formatAnswer, reward } from '../examples/grpo/addition.ts';
 import {
   groupAdvantages,
   grpoLoss,
   type GrpoOptions,
+  lossTypes,
   selectiveLogSoftmax,
 } from '../examples/grpo/grpo-loss.ts';
 
 beforeAll(async () => setRank({ device: await cpu() }));
 
-const plain: GrpoOptions = { epsilon: 0.2, beta: 0 };
+const rows = z.array(z.array(z.number()));
+/** What TRL computes. `tools/golden-grpo.py` writes it. */
+const golden = z
+  .object({
+    numGenerations: z.int(),
+    epsilon: z.number(),
+    logProbabilities: rows,
+    oldLogProbabilities: rows,
+    refLogProbabilities: rows,
+    mask: rows,
+    rewards: z.array(z.number()),
+    advantages: z.array(z.number()),
+    cases: z
+      .array(
+        z.object({
+          lossType: z.enum(lossTypes),
+          beta: z.number(),
+          loss: z.number(),
+          gradients: rows,
+        }),
+      )
+      .length(8),
+  })
+  .parse(JSON.parse(readFileSync(new URL('golden/grpo.json', import.meta.url), 'utf8')));
+
+const plain: GrpoOptions = { lossType: 'grpo', epsilon: 0.2, beta: 0 };
 
 /** The loss of one token that was so probable and is so probable now, and its gradient by the log-probability. */
 async function ofToken(
@@ -29,6 +57,7 @@ async function ofToken(
       refLogProbabilities: tensor([[Math.log(reference)]]),
       advantages: tensor([advantage]),
       mask: tensor([[1]]),
+      meanTokens: tensor(1),
     },
     options,
   );
@@ -56,7 +85,7 @@ describe('the loss of GRPO', () => {
   });
 
   it('adds the divergence from the reference, which is 0 where both agree', async () => {
-    const options = { epsilon: 0.2, beta: 0.5 };
+    const options = { ...plain, beta: 0.5 };
     expect((await ofToken(0.4, 0.4, 1, options, 0.4)).loss).toBeCloseTo(-1, 6);
     const ratio = 0.1 / 0.4;
     const { loss, gradient } = await ofToken(0.4, 0.4, 1, options, 0.1);
@@ -80,12 +109,37 @@ describe('the loss of GRPO', () => {
           [1, 1, 1],
           [1, 0, 0],
         ]),
+        meanTokens: tensor(4),
       },
       plain,
     );
     expect(await loss.item()).toBe(-1);
     expect([...(await ratio.data())]).toEqual([1, 1, 1, 1, 1, 1]);
   });
+
+  it.each(golden.cases)(
+    'is that of TRL for $lossType with beta $beta, with its gradients',
+    async ({ lossType, beta, loss: expected, gradients }) => {
+      const { logProbabilities: all, advantages, mask, epsilon } = golden;
+      const shape = [all.length, all[0]?.length ?? 0];
+      const logProbabilities = new nn.Parameter(Float32Array.from(all.flat()), shape);
+      const { loss } = grpoLoss(
+        {
+          logProbabilities,
+          oldLogProbabilities: tensor(golden.oldLogProbabilities),
+          refLogProbabilities: tensor(golden.refLogProbabilities),
+          advantages: tensor(advantages),
+          mask: tensor(mask),
+          meanTokens: tensor(mask.flat().reduce((sum, each) => sum + each, 0)),
+        },
+        { lossType, epsilon, beta },
+      );
+      loss.backward();
+      expect(await loss.item()).toBeCloseTo(expected, 6);
+      const found = [...((await logProbabilities.grad?.data()) ?? [])].map(Number);
+      expect(found).toEqual(gradients.flat().map((each) => expect.closeTo(each, 6)));
+    },
+  );
 
   it('reads the log-probabilities of the tokens that came', async () => {
     const logits = tensor([
@@ -108,6 +162,13 @@ describe('advantages', () => {
     const advantages = groupAdvantages([1, 0, 0, 0, 1, 1, 1, 1], 4);
     const [right, wrong] = [0.75 / (0.5 + 1e-4), -0.25 / (0.5 + 1e-4)];
     expect(advantages).toEqual([right, wrong, wrong, wrong, 0, 0, 0, 0]);
+  });
+
+  it('are those of TRL', () => {
+    const { rewards, numGenerations, advantages } = golden;
+    expect(groupAdvantages(rewards, numGenerations)).toEqual(
+      advantages.map((each) => expect.closeTo(each, 5)),
+    );
   });
 });
 

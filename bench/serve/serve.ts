@@ -13,6 +13,8 @@ import { gpt2Sizes, quickSizes, type ServeSizes, type Workload, workloadsOf } fr
 
 const CONCURRENCY = 32;
 const CHUNK = 64;
+/** That of `shardwise serve`. */
+const STEP_RATIO = 2.5;
 const REQUESTS = 64;
 /** Requests that are answered alone, and that are compared with training. */
 const FEW = 4;
@@ -58,6 +60,7 @@ export const serve: Bench = {
     const engine = new Engine(model, null, {
       maxSequences: CONCURRENCY,
       maxChunkTokens: CHUNK,
+      maxStepRatio: STEP_RATIO,
       cacheTokens: CONCURRENCY * sizes.context,
       // All ways of arriving have the same prompts.
       prefixCaching: false,

@@ -12,10 +12,17 @@ export interface GrpoBatch {
   readonly advantages: Tensor;
   /** 1 for tokens that count, and 0 for padding. Shape: [B, T]. */
   readonly mask: Tensor;
+  /** How many tokens count on a rank, in the mean over ranks. Shape: []. */
+  readonly meanTokens: Tensor;
 }
+
+/** What the losses of tokens are divided by when they are added up. */
+export const lossTypes = ['grpo', 'bnpo', 'dr_grpo', 'dapo'] as const;
+export type LossType = (typeof lossTypes)[number];
 
 /** The names are those of TRL. */
 export interface GrpoOptions {
+  readonly lossType: LossType;
   /** Ratios count up to this far from 1. */
   readonly epsilon: number;
   /** The weight of the divergence from the reference. 0: it does not count. */
@@ -30,11 +37,10 @@ export interface GrpoLoss {
 }
 
 /**
- * The loss of group relative policy optimization (Shao et al. 2024): the mean over completions of the mean over their
- * tokens, as TRL's loss_type `grpo`. A token that became more probable than 1 + epsilon times has no gradient, if its
- * advantage asks for more.
+ * The loss of group relative policy optimization (Shao et al. 2024), with TRL's ways to add up the losses of tokens. A token
+ * that became more probable than 1 + epsilon times has no gradient, if its advantage asks for more.
  */
-export function grpoLoss(batch: GrpoBatch, { epsilon, beta }: GrpoOptions): GrpoLoss {
+export function grpoLoss(batch: GrpoBatch, { lossType, epsilon, beta }: GrpoOptions): GrpoLoss {
   const { logProbabilities, oldLogProbabilities, refLogProbabilities, mask } = batch;
   const ratio = logProbabilities.sub(oldLogProbabilities).mul(mask).exp();
   const advantages = batch.advantages.unsqueeze(1);
@@ -43,8 +49,28 @@ export function grpoLoss(batch: GrpoBatch, { epsilon, beta }: GrpoOptions): Grpo
   if (beta > 0 && refLogProbabilities !== undefined) {
     each = each.add(divergence(logProbabilities, refLogProbabilities).mul(beta));
   }
-  const loss = each.mul(mask).sum(1).div(mask.sum(1)).mean();
-  return { loss, ratio };
+  return { loss: reduced(each.mul(mask), lossType, batch), ratio };
+}
+
+/** Adds the losses of tokens up, where 0 stands for padding. Shape: [B, T] -> []. */
+function reduced(losses: Tensor, lossType: LossType, { mask, meanTokens }: GrpoBatch): Tensor {
+  const [rows = 0, tokens = 0] = losses.shape;
+  switch (lossType) {
+    // The mean over completions of the mean over their tokens.
+    case 'grpo':
+      return losses.sum(1).div(mask.sum(1)).mean();
+    // The mean over the tokens of this rank.
+    case 'bnpo':
+      return losses.sum().div(mask.sum());
+    // By a constant, so that a long completion counts more than a short one (Liu et al. 2025).
+    case 'dr_grpo':
+      return losses.sum().div(rows * tokens);
+    // The mean over the tokens of all ranks, of whose gradients DDP takes the mean (Yu et al. 2025).
+    case 'dapo':
+      return losses.sum().div(meanTokens);
+    default:
+      return lossType satisfies never;
+  }
 }
 
 /** An estimate of the divergence from the reference that is never negative (Schulman 2020). Shape: [B, T] -> [B, T]. */

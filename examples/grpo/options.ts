@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { checkHeads, count, number, parseOptions } from '../parse-options.ts';
+import { lossTypes } from './grpo-loss.ts';
 
 const schema = z
   .strictObject({
@@ -22,6 +23,8 @@ const schema = z
     'num-generations': count.min(2).default(16),
     /** Updates with the completions of one rollout. */
     'num-iterations': count.default(1),
+    /** How the losses of tokens are added up. */
+    'loss-type': z.enum(lossTypes).default('grpo'),
     epsilon: number.positive().default(0.2),
     /** The weight of the divergence from the pre-trained model. */
     beta: number.min(0).default(0),

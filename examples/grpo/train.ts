@@ -28,7 +28,7 @@ import { pretrain } from './pretrain.ts';
 const options = readOptions(process.argv.slice(2));
 const lengths = lengthsOf(options.digits);
 const { promptLength, answerLength } = lengths;
-const numGenerations = options['num-generations'];
+const { 'num-generations': numGenerations, 'loss-type': lossType } = options;
 // Log-probabilities of generated tokens then have the bits of those of the training.
 const context = await init({ device: await cpu({ batchInvariant: true }) });
 const { rank, worldSize } = context;
@@ -74,11 +74,11 @@ while (step < options.steps && !stopped) {
   );
   const mean = await meanOfRanks(rewards);
   if (rank === 0 && step === 0) printSome(problems, completions);
-  const batch = batchOf(completions, rewards);
+  const batch = await batchOf(completions, rewards);
   for (let iteration = 0; iteration < options['num-iterations'] && !stopped; iteration++) {
     const logits = parallel.forward(batch.inputIds, { logitsToKeep: answerLength });
     const logProbabilities = selectiveLogSoftmax(logits, batch.answers);
-    const { loss, ratio } = grpoLoss({ ...batch, logProbabilities }, options);
+    const { loss, ratio } = grpoLoss({ ...batch, logProbabilities }, { ...options, lossType });
     optimizer.zeroGrad();
     loss.backward();
     optim.clipGradNorm(model.parameters(), options['max-norm']);
@@ -119,14 +119,17 @@ function newModel(): GPT2LMHeadModel {
   });
 }
 
-function batchOf(completions: readonly RolloutCompletion[], rewards: readonly number[]) {
+/** Is a collective. */
+async function batchOf(completions: readonly RolloutCompletion[], rewards: readonly number[]) {
   const rows = padRows(
     completions.map(({ promptTokens, tokens }) => ({ prompt: promptTokens, answer: tokens })),
     lengths,
   );
   const { inputIds, answers } = rows;
+  const tokenCount = completions.reduce((sum, { tokens }) => sum + tokens.length, 0);
   return {
     ...rows,
+    meanTokens: tensor(await meanOfRanks([tokenCount])),
     advantages: tensor(groupAdvantages(rewards, numGenerations)),
     oldLogProbabilities: padAnswers(
       completions.map((each) => each.logProbabilities),

@@ -282,7 +282,8 @@ export class Engine {
 
   async #step(): Promise<void> {
     await this.#weights.beforeStep();
-    const plan = this.#scheduler.plan(this.#now());
+    const start = this.#now();
+    const plan = this.#scheduler.plan(start);
     for (const sequence of plan.expired) this.#requests.expire(sequence);
     this.#count(plan);
     await this.#runner.swap(plan);
@@ -317,6 +318,7 @@ export class Engine {
         this.#requests.fail(open, error);
       }
     }
+    this.#scheduler.noteTime({ chunks }, this.#now() - start);
   }
 
   /** Gives a beam its scores. When all beams of the request have theirs, they go on, or end. */

@@ -14,6 +14,11 @@ export interface SchedulerOptions {
    * Default: 64.
    */
   readonly maxChunkTokens?: number;
+  /**
+   * How many times as long as a step without a chunk of a prompt a step with one may take. Chunks beside sequences that go on
+   * are then as small as this asks for, by what steps were measured to take. Default: chunks do not depend on times.
+   */
+  readonly maxStepRatio?: number;
   /** Who comes first. Default: `firstCome`. */
   readonly policy?: SchedulingPolicy;
   /** Whether sequences begin with blocks of others that have the same tokens. Default: true. */
@@ -30,6 +35,7 @@ export const schedulerRules: OptionRules<SchedulerOptions> = {
   blockSize: option.integer(1),
   maxSequences: option.integer(1),
   maxChunkTokens: option.integer(1),
+  maxStepRatio: option.positive,
   policy: option.callback(),
   prefixCaching: option.flag,
   swapBlocks: option.callback(),

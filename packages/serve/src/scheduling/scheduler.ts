@@ -2,6 +2,7 @@ import { checkOptions } from '@shardwise/core/extend';
 import { BlockAllocator, type BlockCopy } from '../blocks/block-allocator.ts';
 import { BlockTable } from '../blocks/block-table.ts';
 import { type BlockSwap, SwapSpace } from '../blocks/swap-space.ts';
+import { ChunkBudget } from './chunk-budget.ts';
 import { firstCome, type SchedulingPolicy } from './policies.ts';
 import { requireFit } from './require-fit.ts';
 import { type SchedulerOptions, schedulerRules } from './scheduler-options.ts';
@@ -17,6 +18,7 @@ export class Scheduler {
   readonly blockSize: number;
   readonly maxSequences: number;
   readonly maxChunkTokens: number;
+  readonly #chunkBudget: ChunkBudget;
   readonly #policy: SchedulingPolicy;
   readonly #prefixCaching: boolean;
   readonly #swapSpace: SwapSpace;
@@ -34,6 +36,7 @@ export class Scheduler {
     this.blockSize = options.blockSize ?? 16;
     this.maxSequences = options.maxSequences ?? 32;
     this.maxChunkTokens = options.maxChunkTokens ?? 64;
+    this.#chunkBudget = new ChunkBudget(this.maxChunkTokens, options.maxStepRatio ?? Infinity);
     this.#policy = options.policy ?? firstCome;
     this.#prefixCaching = options.prefixCaching ?? true;
     this.#swapSpace = new SwapSpace(options.swapBlocks ?? (() => 0));
@@ -212,16 +215,20 @@ export class Scheduler {
     const isDecoding = ({ tokens, computed }: Sequence): boolean => tokens.length - computed === 1;
     const decoding = order.filter((sequence) => isDecoding(sequence));
     const others = order.filter((sequence) => !isDecoding(sequence));
+    // Nobody waits for a step of a prompt alone.
+    const mostTokens = decoding.some(({ isHeld }) => !isHeld)
+      ? this.#chunkBudget.tokens
+      : this.maxChunkTokens;
     for (const sequence of [...decoding, ...others]) {
       if (preempted.includes(sequence)) continue;
-      const count = this.#nextCount(sequence);
+      const count = nextCount(sequence, mostTokens);
       if (sequence.isHeld || (count > 1 && hasPrefill)) continue;
       if (this.#makeRoom(sequence, count, order, { chunks, preempted, swapOuts }))
         take(sequence, count);
     }
     if (preempted.length === 0) {
       this.#admit(swapIns, (sequence) => {
-        const count = this.#nextCount(sequence);
+        const count = nextCount(sequence, mostTokens);
         if (count > 1 && hasPrefill) return null;
         return { count, take: () => take(sequence, count) };
       });
@@ -242,6 +249,13 @@ export class Scheduler {
       sequence.computed = start + count;
       this.#seal(sequence);
     }
+  }
+
+  /** Notes how long a step took, for `maxStepRatio`. */
+  noteTime({ chunks }: Pick<StepPlan, 'chunks'>, ms: number): void {
+    const chunkTokens = chunks.find(({ count }) => count > 1)?.count ?? 0;
+    const singles = chunks.filter(({ count }) => count === 1).length;
+    this.#chunkBudget.note({ singles, chunkTokens, ms });
   }
 
   /**
@@ -287,12 +301,6 @@ export class Scheduler {
 
   #seal({ table, tokens, computed }: Sequence): void {
     if (this.#prefixCaching) table.seal(tokens, computed);
-  }
-
-  /** How many tokens of a sequence a step computes at most. */
-  #nextCount({ tokens, computed, swapped }: Sequence): number {
-    const there = Math.max(computed, swapped?.length ?? 0);
-    return Math.min(tokens.length - there, this.maxChunkTokens);
   }
 
   /** Takes blocks from the last sequences until there are enough. Returns false if the sequence has lost its own. */
@@ -407,6 +415,12 @@ export class Scheduler {
   #compare(a: Sequence, b: Sequence): number {
     return this.#policy(a, b, this.#served) || a.arrival - b.arrival;
   }
+}
+
+/** How many tokens of a sequence a step computes, if it computes so many at most. */
+function nextCount({ tokens, computed, swapped }: Sequence, most: number): number {
+  const there = Math.max(computed, swapped?.length ?? 0);
+  return Math.min(tokens.length - there, most);
 }
 
 /** How many tokens have no place yet, if `count` tokens are computed next. */

@@ -12,6 +12,12 @@ import { openModel, type OpenedModel } from './open-model.ts';
 import { readPooling } from './read-pooling.ts';
 import type { ServeOptions } from './serve-options.ts';
 
+/**
+ * A step with a chunk of a prompt takes at most about so many times as long as one without. With some variation, 99 % of the
+ * times between tokens are then below three times their median.
+ */
+const MAX_STEP_RATIO = 2.5;
+
 /** A model that answers requests. */
 export interface Serving {
   readonly server: ListeningServer;
@@ -200,6 +206,7 @@ function engineOf({ generating, tokenizer, adapters }: OpenedModel, options: Ser
     blockSize,
     maxSequences,
     maxChunkTokens,
+    maxStepRatio: MAX_STEP_RATIO,
     ...(cacheTokens === undefined ? {} : { cacheTokens }),
     ...(speculativeTokens === undefined
       ? {}
