@@ -60,10 +60,13 @@ test('A step with 128k words takes at most one tile of logits more than one with
 test.each([
   ['BERT', BertForMaskedLM],
   ['RoBERTa', RobertaForMaskedLM],
-])('A step of %s with 64k words takes at most two and a quarter tiles of logits more.', async (_, Model) => {
-  const build = (vocabSize: number): PretrainedModel =>
-    new Model({ ...small, vocabSize, maxPositionEmbeddings: TOKENS + 2 });
-  const [few, many] = [await peakOf(build, 1024), await peakOf(build, 65536)];
-  // Whole logits and their gradient would be 16 tiles. Three gradients of the tied weight are less than one.
-  expect(many - few).toBeLessThan(2.25 * TILE_BYTES);
-});
+])(
+  'A step of %s with 64k words takes at most two and a quarter tiles of logits more.',
+  async (_, Model) => {
+    const build = (vocabSize: number): PretrainedModel =>
+      new Model({ ...small, vocabSize, maxPositionEmbeddings: TOKENS + 2 });
+    const [few, many] = [await peakOf(build, 1024), await peakOf(build, 65536)];
+    // Whole logits and their gradient would be 16 tiles. Three gradients of the tied weight are less than one.
+    expect(many - few).toBeLessThan(2.25 * TILE_BYTES);
+  },
+);
