@@ -64,7 +64,9 @@ it.each(
         const dy = fromData(tokensOf(length, 3), [1, length, heads * width], 'f32');
         output.mul(dy).sum().backward();
         const gradients = Array.from(model.parts, (part) => part.grad ?? expect.unreachable());
-        return Promise.all([output, ...gradients].map(async (each) => [...(await each.data())]));
+        return Promise.all(
+          [output, ...gradients].map(async (each) => Array.from(await each.data(), Number)),
+        );
       },
       { axes: [{ name: 'cp', size: ranks }] },
     );
