@@ -47,23 +47,26 @@ async function peakOf(
   return (peakBytes ?? NaN) - parameterBytes - gradientBytes;
 }
 
-test('A step with 128k words takes at most two tiles of logits more than one with few words.', async () => {
+test('A step with 128k words takes at most one tile of logits more than one with few words.', async () => {
   const vocabSize = 131072;
   const build = (words: number): PretrainedModel =>
     new LlamaForCausalLM({ ...small, vocabSize: words });
   const [few, many] = [await peakOf(build, 1024), await peakOf(build, vocabSize)];
   // Whole logits and their gradient would be 32 tiles.
-  expect(many - few).toBeGreaterThan(TILE_BYTES);
-  expect(many - few).toBeLessThan(2 * TILE_BYTES);
+  expect(many - few).toBeGreaterThan(TILE_BYTES / 2);
+  expect(many - few).toBeLessThan(TILE_BYTES);
 });
 
 test.each([
   ['BERT', BertForMaskedLM],
   ['RoBERTa', RobertaForMaskedLM],
-])('A step of %s with 64k words takes less than three tiles of logits more.', async (_, Model) => {
-  const build = (vocabSize: number): PretrainedModel =>
-    new Model({ ...small, vocabSize, maxPositionEmbeddings: TOKENS + 2 });
-  const [few, many] = [await peakOf(build, 1024), await peakOf(build, 65536)];
-  // Whole logits and their gradient would be 16 tiles. Three gradients of the tied weight are less than one.
-  expect(many - few).toBeLessThan(3 * TILE_BYTES);
-});
+])(
+  'A step of %s with 64k words takes at most two and a quarter tiles of logits more.',
+  async (_, Model) => {
+    const build = (vocabSize: number): PretrainedModel =>
+      new Model({ ...small, vocabSize, maxPositionEmbeddings: TOKENS + 2 });
+    const [few, many] = [await peakOf(build, 1024), await peakOf(build, 65536)];
+    // Whole logits and their gradient would be 16 tiles. Three gradients of the tied weight are less than one.
+    expect(many - few).toBeLessThan(2.25 * TILE_BYTES);
+  },
+);

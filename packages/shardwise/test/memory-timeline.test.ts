@@ -57,8 +57,8 @@ describe('the timeline of memory of a rank', () => {
     expect(atPeak(profile, 'parameters')).toBe(modelBytes);
     expect(atPeak(profile, 'gradients')).toBe(modelBytes);
     expect(atPeak(profile, 'optimizer states')).toBe(2 * modelBytes);
-    // What is left is the rest of a line of the cache.
-    expect(atPeak(profile, 'reserved')).toBeLessThan(64);
+    // What is left are the rests of two lines of the cache, each of which has one number.
+    expect(atPeak(profile, 'reserved')).toBeLessThan(2 * 64);
   });
 
   it('says at every time what all bytes are, none of them twice', async () => {
@@ -165,7 +165,7 @@ describe('the timeline of memory of a rank', () => {
     expect(parts).toBeGreaterThan(0);
     expect(profile.peak.bytes).toBe(device.usage().peakBytes);
     expect(atPeak(profile, 'activations')).toBeGreaterThanOrEqual(3 * activationBytes);
-    expect(atPeak(profile, 'reserved')).toBeLessThan(64);
+    expect(atPeak(profile, 'reserved')).toBeLessThan(2 * 64);
   });
 
   it('is refused without a model, with options that it does not know, and for a device that does not count', async () => {

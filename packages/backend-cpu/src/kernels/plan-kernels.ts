@@ -27,6 +27,8 @@ export interface KernelPlan {
   readonly direct: ReadonlyMap<number, number>;
   /** Values that need memory of their own during a run. */
   readonly storage: readonly number[];
+  /** The values in `storage` of which only one row is kept at a time, and the byte lengths of a row. */
+  readonly keptRows: ReadonlyMap<number, number>;
   readonly inputCount: number;
 }
 
@@ -40,6 +42,7 @@ export function planKernels(program: KernelProgram): KernelPlan {
   const inPlace = inPlaceWrites(program, graph, live);
   const groups = clusterLoops(graph, live, inPlace.order);
   const stores = storedValues(graph, groups);
+  const kept = new Map(groups.flatMap((group) => keptRows(group, graph, stores)));
   return {
     calls: groups.flatMap((group) => compileGroup(group, graph, stores)),
     copies: [...inPlace.copied].map(([value, target]) => ({
@@ -50,8 +53,9 @@ export function planKernels(program: KernelProgram): KernelPlan {
     direct: inPlace.direct,
     storage: [
       ...[...stores.values()].flat().filter((value) => !inPlace.direct.has(value)),
-      ...groups.flatMap((group) => keptRows(group, graph, stores)),
+      ...kept.keys(),
     ],
+    keptRows: kept,
     inputCount: program.inputCount,
   };
 }

@@ -1,3 +1,4 @@
+import { dtypes } from '@shardwise/core/spec';
 import type { LaneDType, LoopSpec } from '../lanes/loop-spec.ts';
 import { withEdges } from '../emit/wasm/rows/row-edges.ts';
 import { byRows, type RowKernel } from '../emit/wasm/rows/row-kernel.ts';
@@ -45,16 +46,17 @@ export function rowCall(
   return { ...call, indices: { op, size, value: read[input] ?? -1, reader: result.value } };
 }
 
-/** The values whose memory a group uses to keep rows, because their result is not stored. */
+/** The values whose memory a group uses to keep one row, because their result is not stored, and the bytes of a row. */
 export function keptRows(
   group: readonly number[],
   graph: KernelGraph,
   stores: ReadonlyMap<number, readonly number[]>,
-): readonly number[] {
+): readonly (readonly [value: number, byteLength: number])[] {
   return group.flatMap((id) => {
     const node = graph.node(id);
-    const keeps = node.kind === 'row' && node.kernel.program?.keeps === true;
-    return keeps && !stores.has(id) ? [node.value] : [];
+    if (node.kind !== 'row' || node.kernel.program?.keeps !== true || stores.has(id)) return [];
+    const [, columns = 0] = node.kernel.sizes;
+    return [[node.value, columns * dtypes[node.dtype].bytes] as const];
   });
 }
 

@@ -14,6 +14,7 @@ import { completePartitions } from './partition/complete-partitions.ts';
 import type { FallbackEngine } from './partition/fallback-engine.ts';
 import { simplify } from './simplify/simplify.ts';
 import { byteLengthOf, type CpuProgram, valueAt } from '../program/instruction.ts';
+import { overwritesOf } from './overwrites.ts';
 import { inPlaceUpdates, planStorage, type StoragePlan } from './storage.ts';
 import { dataflowOf } from './partition/dataflow-of.ts';
 import type { CompletePartition } from '../program/partition.ts';
@@ -53,13 +54,19 @@ export function analyse(
     ),
   );
   const kernelStorage = analysed.map(storageOf);
+  const updated = new Set(inPlace.keys());
+  const needs = {
+    kernelStorage,
+    keptRows: new Map(analysed.flatMap(keptRowsOf)),
+    overwrites: overwritesOf(program, partitions, analysed, kernelStorage, flow, updated),
+  };
   return {
     signature: signatureOf(source),
     partitions: analysed,
     parts: partitions.map(({ instructions }) =>
       instructions.map(({ output }) => output - program.inputCount),
     ),
-    storage: planStorage(source, program, partitions, kernelStorage, flow, inPlace),
+    storage: planStorage(source, program, partitions, needs, flow, inPlace),
   };
 }
 
@@ -111,6 +118,12 @@ function storageOf(partition: AnalysedPartition): readonly number[] {
     return [partition.product.result, ...made];
   }
   return partition.kind === 'grouped' ? [partition.product.result] : [];
+}
+
+function keptRowsOf(
+  partition: AnalysedPartition,
+): readonly (readonly [id: number, bytes: number])[] {
+  return partition.kind === 'kernel' ? [...partition.plan.keptRows] : [];
 }
 
 function signatureOf(program: Program): Signature {

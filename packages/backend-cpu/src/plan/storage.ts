@@ -23,6 +23,8 @@ export interface StoragePlan {
   /** The locations of values in the caller's buffers, by value id. */
   readonly given: ReadonlyMap<number, Location>;
   readonly temporaries: readonly Lifetime[];
+  /** Maps values to values whose memory they take over, in the order in which they are computed. */
+  readonly overwrites: ReadonlyMap<number, number>;
   /** The number of partitions. */
   readonly parts: number;
   /** Reshapes that partitions read, and the values in memory that they are reshapes of. */
@@ -81,12 +83,20 @@ function firstUpdate(
   return first < 0 ? Number.POSITIVE_INFINITY : first;
 }
 
-/** `kernelStorage` lists, for each partition, the values that its kernels need memory for. */
+/** What the partitions of a program need memory for. */
+interface StorageNeeds {
+  /** For each partition, the values that its kernels need memory for. */
+  readonly kernelStorage: readonly (readonly number[])[];
+  /** The byte lengths of values of which only one row is kept at a time. */
+  readonly keptRows: ReadonlyMap<number, number>;
+  readonly overwrites: ReadonlyMap<number, number>;
+}
+
 export function planStorage(
   source: Program,
   program: CpuProgram,
   partitions: readonly CompletePartition[],
-  kernelStorage: readonly (readonly number[])[],
+  { kernelStorage, keptRows, overwrites }: StorageNeeds,
   flow: Dataflow,
   inPlace: ReadonlyMap<number, number>,
 ): StoragePlan {
@@ -119,9 +129,10 @@ export function planStorage(
 
   return {
     given: locations,
-    temporaries: lifetimesOf(program, partitions, kernelStorage, flow).filter(
-      ({ id }) => !locations.has(id),
-    ),
+    temporaries: lifetimesOf(program, partitions, kernelStorage, flow)
+      .filter(({ id }) => !locations.has(id))
+      .map((value) => ({ ...value, byteLength: keptRows.get(value.id) ?? value.byteLength })),
+    overwrites,
     parts: partitions.length,
     reshapes: new Map(
       partitions.flatMap(({ inputs }) => inputs.map((id) => [id, flow.root(id) ?? id] as const)),
@@ -132,18 +143,52 @@ export function planStorage(
   };
 }
 
-/** Places the temporaries in scratch memory. A reshape that a partition reads lies where its root lies. */
-export function locate({ given, temporaries: values, parts, reshapes }: StoragePlan): Locations {
-  const { places, pageBytes } = placeLifetimes(values, { alignmentBytes: ALIGNMENT_BYTES });
+/**
+ * Places the temporaries in scratch memory. A value that takes over the memory of another one lies there, and what an
+ * output takes over is computed where the output will be. A reshape that a partition reads lies where its root lies.
+ */
+export function locate(plan: StoragePlan): Locations {
+  const { given, overwrites, parts, reshapes } = plan;
   const locations = new Map(given);
+  for (const [value, old] of [...overwrites].toReversed()) {
+    const location = locations.get(value);
+    if (location !== undefined) locations.set(old, location);
+  }
+  const values = joined(
+    plan.temporaries.filter(({ id }) => !locations.has(id)),
+    overwrites,
+  );
+  const { places, pageBytes } = placeLifetimes(values, { alignmentBytes: ALIGNMENT_BYTES });
   for (const [id, { byteOffset }] of places) {
     locations.set(id, { in: 'scratch', byteOffset });
+  }
+  for (const [value, old] of overwrites) {
+    const location = locations.get(old);
+    if (location !== undefined) locations.set(value, location);
   }
   for (const [id, root] of reshapes) {
     const location = locations.get(root);
     if (location !== undefined) locations.set(id, location);
   }
   return { of: locations, scratchBytes: pageBytes[0] ?? 0, temporaries: { parts, values } };
+}
+
+/** Values that lie in the same memory one after another are one value here, which has the id of the first. */
+function joined(
+  temporaries: readonly Lifetime[],
+  overwrites: ReadonlyMap<number, number>,
+): readonly Lifetime[] {
+  const values = new Map(temporaries.map((value) => [value.id, value]));
+  const firstOf = new Map<number, number>();
+  for (const [id, old] of overwrites) {
+    const first = firstOf.get(old) ?? old;
+    firstOf.set(id, first);
+    const [before, after] = [values.get(first), values.get(id)];
+    if (before === undefined || after === undefined) continue;
+    values.set(first, { ...before, last: Math.max(before.last, after.last) });
+    values.delete(id);
+  }
+  return [...values.values()];
 }
 
 function lifetimesOf(

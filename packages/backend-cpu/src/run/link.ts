@@ -63,7 +63,14 @@ function linkProduct(
   const made = products.link(memory, product);
   const behind = linkKernels(
     { memory, loops },
-    { calls: epilogue, copies: [], direct: new Map(), storage: [], inputCount: 0 },
+    {
+      calls: epilogue,
+      copies: [],
+      direct: new Map(),
+      storage: [],
+      keptRows: new Map(),
+      inputCount: 0,
+    },
   );
   return {
     run: async (addressOf, overlap) => {

@@ -2,7 +2,11 @@ import { instantiateKernels } from '@shardwise/wasm-assembler';
 import { describe, expect, it } from 'vitest';
 import { loopNumbers } from '../../src/lanes/loop-code.ts';
 import { loopMachine, type PlacedLoops } from '../../src/engines/loops/loop-machine.ts';
+import { type LaneDType, laneBytes } from '../../src/lanes/loop-spec.ts';
 import { rowLoop } from '../../src/lanes/row-loop.ts';
+import { rowOverwrites } from '../../src/lanes/row-overwrites.ts';
+import { floats, type RowProgram } from '../../src/lanes/rows.ts';
+import { logSoftmaxGrad, softmax } from '../../src/lanes/softmax.ts';
 import { rowFunction } from '../../src/emit/wasm/rows/row-writer.ts';
 import { sharedMemory, uniform } from '../wasm/kernel-fixture.ts';
 import { rowPrograms, rowProgramsWithEdges } from './row-programs.ts';
@@ -17,16 +21,22 @@ const OPERAND_BYTES = 1 << 13;
 
 type Draw = (random: () => number, index: number) => number;
 
-/** Runs a program on rows of the numbers that `draw` returns. Returns the memory of all its operands. */
+/**
+ * Runs a program on rows of the numbers that `draw` returns. Returns the memory of all its operands. Operand `written`
+ * lies in the memory of operand `read` if `over` names them.
+ */
 function runRows(
   name: string,
   [rows, columns]: readonly [number, number],
   by: 'webassembly' | PlacedLoops,
   draw: Draw,
+  over?: { readonly read: number; readonly written: number },
 ): Float32Array {
   const program = rowPrograms[name] ?? rowProgramsWithEdges[name];
   if (program === undefined) throw new RangeError(`no program ${name}`);
-  const addresses = program.operands.map((_, index) => index * OPERAND_BYTES);
+  const addresses = program.operands.map(
+    (_, index) => (index === over?.written ? over.read : index) * OPERAND_BYTES,
+  );
   const memory = sharedMemory(addresses.length * OPERAND_BYTES);
   const numbers = new Float32Array(memory.buffer);
   const random = uniform(7);
@@ -94,3 +104,44 @@ it.skipIf(codes.length === 0).each(all)(
     }
   },
 );
+
+it.each(all)('%s has the same bits in the memory of an operand that it replaces', (name) => {
+  const program = rowPrograms[name] ?? rowProgramsWithEdges[name];
+  const { operands } = program ?? expect.unreachable();
+  const pairs = rowOverwrites(program ?? expect.unreachable()).filter(
+    ([read, written]) => operands[read] === operands[written],
+  );
+  const [rows, columns] = [5, 77];
+  const bytesOf = (memory: Float32Array, place: number, dtype: LaneDType): Uint8Array =>
+    new Uint8Array(memory.buffer, place * OPERAND_BYTES, rows * columns * laneBytes[dtype]);
+  for (const [read, written] of pairs) {
+    for (const by of ['webassembly', ...codes] as const) {
+      const apart = runRows(name, [rows, columns], by, usual);
+      const over = runRows(name, [rows, columns], by, usual, { read, written });
+      for (const [operand, dtype] of operands.entries()) {
+        if (operand === read) continue;
+        const place = operand === written ? read : operand;
+        expect(bytesOf(over, place, dtype)).toEqual(bytesOf(apart, operand, dtype));
+      }
+    }
+  }
+});
+
+it('programs may replace operands that they have read for the last time', () => {
+  expect(rowOverwrites(softmax)).toEqual([[0, 1]]);
+  expect(rowOverwrites(logSoftmaxGrad)).toEqual([
+    [1, 2],
+    [0, 2],
+  ]);
+  const copiesTwice: RowProgram = {
+    operands: floats(3),
+    write: (rows) => {
+      const [x, y, z] = [rows.address(0), rows.address(1), rows.address(2)];
+      rows.eachRow([x, y, z], () => {
+        rows.each((at) => at.store(y, at.load(x)));
+        rows.each((at) => at.store(z, at.load(x)));
+      });
+    },
+  };
+  expect(rowOverwrites(copiesTwice)).toEqual([[0, 2]]);
+});

@@ -28,7 +28,7 @@ const lossRules: OptionRules<LinearCrossEntropyOptions> = {
  * The cross-entropy of logits x Wᵀ + bias, which are never there as a whole: forward and backward pass each compute them for
  * one tile of classes after the other (Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models"). Use it
  * instead of linear() and crossEntropy() for a large vocabulary. The backward pass computes the product once more. At its
- * peak it has the logits of a tile and their gradient, and the gradient of W, into which the gradients of the tiles are
+ * peak it has the logits of a tile and their gradient (on the CPU only one of them), and the gradient of W, into which the gradients of the tiles are
  * computed.
  * Shape: x [N.., C], weight [V, C], targets i32 [N..] -> [], or [N..] for reduction 'none'. Throws ShapeError,
  * DTypeError and ConfigError. If a target is not a class, the run rejects with IndexError.
