@@ -5,7 +5,7 @@ import { addressOf } from '../../memory/host-address.ts';
 import type { ProductPart, ProductResources } from './run-parts.ts';
 
 /** Where the entries of a table begin, and where they end. */
-export interface TablePlace {
+interface TablePlace {
   readonly table: number;
   readonly tableEnd: number;
 }
