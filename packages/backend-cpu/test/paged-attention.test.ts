@@ -15,17 +15,17 @@ interface Sizes {
 
 const scale = 0.3;
 
-/** Shape: q [1, H, T, D], k, v [N, P, G, D], table [1, M], ranges [1, T, 2] -> [1, H, T, D]. */
-function paged({ heads, groups, queries, width, blockSize, blocks }: Sizes): Program {
+/** Shape: q [B, H, T, D], k, v [N, P, G, D], table [B, M], ranges [B, T, 2] -> [B, H, T, D]. */
+function paged({ heads, groups, queries, width, blockSize, blocks }: Sizes, batch = 1): Program {
   const kept = f32(blocks, blockSize, groups, width);
-  const type = f32(1, heads, queries, width);
+  const type = f32(batch, heads, queries, width);
   return programOf({
     inputs: [
       type,
       kept,
       kept,
-      { shape: [1, blocks], dtype: 'i32' },
-      { shape: [1, queries, 2], dtype: 'i32' },
+      { shape: [batch, blocks], dtype: 'i32' },
+      { shape: [batch, queries, 2], dtype: 'i32' },
     ],
     instructions: [
       {
@@ -194,6 +194,33 @@ describe('Attention through a table of blocks', () => {
     );
     expect(new Set(table).size).toBe(blocks);
     expect(bytesOf(found)).toEqual(bytesOf(last(all)));
+  });
+
+  test('a query has the same bits alone and beside others, which threads share out', async () => {
+    const sizes = { heads: 4, groups: 2, queries: 1, width: 64, blockSize: 16, blocks: 40 };
+    const { heads, groups, width, blockSize, blocks } = sizes;
+    const backend = await cpu({ byteLength: 2 ** 26, threads: 2 });
+    const ends = [640, 600, 1, 317, 16, 512, 640, 640, 17, 480, 640, 639];
+    const q = numbers(ends.length * heads * width, 1);
+    const rows = groups * blocks * blockSize * width;
+    const [k, v] = [numbers(rows, 2), numbers(rows, 3)];
+    const tables = ends.map((_, item) =>
+      Array.from({ length: blocks }, (__, at) => (at * 7 + item) % blocks),
+    );
+    const inputsOf = (items: readonly number[]) => [
+      items.flatMap((item) => q.slice(item * heads * width, (item + 1) * heads * width)),
+      k,
+      v,
+      Int32Array.from(items.flatMap((item) => tables[item] ?? [])),
+      Int32Array.from(items.flatMap((item) => [0, ends[item] ?? 0])),
+    ];
+    const all = ends.map((_, item) => item);
+    const together = await run(backend, paged(sizes, all.length), inputsOf(all), q.length);
+    const alone: number[] = [];
+    for (const item of all) {
+      alone.push(...(await run(backend, paged(sizes), inputsOf([item]), heads * width)));
+    }
+    expect(bytesOf(together)).toEqual(bytesOf(alone));
   });
 
   test('reads keys and values where they lie: there is no memory for a copy', async () => {

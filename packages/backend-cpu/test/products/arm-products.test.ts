@@ -25,6 +25,7 @@ const addressOf = (name: string): bigint => {
 const code: ProductCode = {
   run: Object.assign(() => {}, { async: () => {} }),
   callLoop: 0n,
+  repeat: 0n,
   packing: (side, packing, transposes) => addressOf(`${side} ${packing} ${transposes}`),
   multiply: (kind) => addressOf(`multiply ${kind}`),
   tile: (kind, source, rows) => {

@@ -1,10 +1,16 @@
-import { noGrad, stack, type Tensor, withoutValues } from '@shardwise/core/extend';
+import {
+  currentSession,
+  type Node,
+  noGrad,
+  type Tensor,
+  withoutValues,
+} from '@shardwise/core/extend';
 import type { AdapterStack, GeneratingModel, ModelFacts } from '@shardwise/models';
 import type { PagedCache } from './paged-cache.ts';
 import type { StepLayout } from './step-layout.ts';
 import type { StepOrder, StepRanks, SwapOrder } from './step-order.ts';
 
-/** What the model says of the token behind one. Shape: each [V]. */
+/** What the model says of the token behind one. It may change with the next step. Shape: each [V]. */
 export interface StepScores {
   readonly scores: Float32Array;
   /** Null if no request of the step asked for them. */
@@ -20,6 +26,8 @@ export class ModelSteps {
   readonly #ranks: StepRanks | null;
   /** The forms of steps that have run: with a chunk, with single tokens, with log-probabilities. */
   readonly #known = new Set<string>();
+  /** The scores of the last step, which are read where they lie. */
+  #scored: readonly Tensor[] = [];
 
   /** `adapters` are those of the model. `ranks` are those that have parts of it. Null: this rank has all of it. */
   constructor(
@@ -64,6 +72,12 @@ export class ModelSteps {
     }
   }
 
+  /** Frees the memory. */
+  dispose(): void {
+    for (const each of this.#scored) each.dispose();
+    this.#scored = [];
+  }
+
   /** Says that no step follows. */
   async end(): Promise<void> {
     await this.#ranks?.send(null);
@@ -92,26 +106,42 @@ export class ModelSteps {
     withLogProbabilities: boolean,
     declares: boolean,
   ): Promise<readonly StepScores[]> {
+    this.dispose();
     // Small values between are not computed with the step, because nobody reads them.
-    const read = noGrad(() =>
+    const made = noGrad(() =>
       withoutValues(() => {
         const { tokens, positions, adapters } = this.#cache.begin({ groups }, declares);
         const call = { cache: this.#cache, positionIds: positions, logitsToKeep: scored.length };
         const forward = (): Tensor => this.#model.forward(tokens, call);
         const all = this.#adapters?.withSelected(adapters, forward) ?? forward();
         const logits = all.select(0, 0).to('f32');
-        return withLogProbabilities ? stack([logits, logits.logSoftmax()], 1) : logits;
+        return withLogProbabilities ? [logits, logits.logSoftmax()] : [logits];
       }),
     );
-    const data = await read.data();
-    const values = data instanceof Float32Array ? data : Float32Array.from(data, Number);
-    const { vocabSize } = this.#facts;
-    const width = read.shape.at(-1) ?? vocabSize;
-    const each = withLogProbabilities ? 2 : 1;
-    const row = (at: number): Float32Array => values.subarray(at * width, at * width + vocabSize);
-    return scored.map((_, index) => ({
-      scores: row(each * index),
-      logProbabilities: withLogProbabilities ? row(each * index + 1) : null,
+    await currentSession().realize(made.map(wholeOf));
+    this.#scored = made;
+    const [scores = [], logProbabilities = null] = await Promise.all(
+      made.map((each) => this.#rowsOf(each, scored.length)),
+    );
+    return scores.map((row, index) => ({
+      scores: row,
+      logProbabilities: logProbabilities?.[index] ?? null,
     }));
   }
+
+  /** The rows of a tensor, without a copy if the device computes in host memory. Shape: x f32 [count, W] -> count of [V]. */
+  async #rowsOf(x: Tensor, count: number): Promise<readonly Float32Array[]> {
+    const { buffer, byteOffset } = await currentSession().view(wholeOf(x));
+    const { vocabSize } = this.#facts;
+    const rowBytes = 4 * (x.shape.at(-1) ?? vocabSize);
+    return Array.from(
+      { length: count },
+      (_, row) => new Float32Array(buffer, byteOffset + row * rowBytes, vocabSize),
+    );
+  }
+}
+
+/** The value of a tensor, also if ranks have parts of it. */
+function wholeOf({ node }: Tensor): Node {
+  return node.distributed?.whole ?? node;
 }

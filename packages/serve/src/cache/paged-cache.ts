@@ -14,7 +14,7 @@ import type { BlockSwap } from '../blocks/swap-space.ts';
 import { bytesOf, type KeptRows, keptRows, type KvCacheDtype, put } from './kept-rows.ts';
 import { inGroups, slotsOf } from './block-groups.ts';
 import { SwappedBlocks } from './swapped-blocks.ts';
-import { type QueryGroup, spareGroup, type StepLayout } from './step-layout.ts';
+import { BLOCKS_AT_ONCE, type QueryGroup, spareGroup, type StepLayout } from './step-layout.ts';
 
 /** The sizes of a paged cache, and the most that a step has of anything. */
 export interface PagedCacheOptions {
@@ -83,10 +83,11 @@ export class PagedCache implements AttentionCache {
     this.#blockCount = blockCount + 1;
     this.#blockSize = blockSize;
     this.#swapped = new SwappedBlocks({ blockSize, spareBlock: this.spareBlock });
+    const blocks = Math.min(blockCount, Math.ceil(maxTokens / blockSize));
     this.#most = {
       sequences: Math.max(LEAST_MOST, maxSequences),
       queries: Math.max(LEAST_MOST, maxChunkTokens),
-      blocks: Math.max(LEAST_MOST, Math.min(blockCount, Math.ceil(maxTokens / blockSize))),
+      blocks: Math.max(LEAST_MOST, Math.ceil(blocks / BLOCKS_AT_ONCE) * BLOCKS_AT_ONCE),
     };
   }
 

@@ -37,6 +37,12 @@ export interface StepLayout {
   readonly scored: readonly (TokenRun | null)[];
 }
 
+/**
+ * The number of blocks in a row of a table is a multiple of this. A program is linked anew for each number, which would
+ * otherwise change whenever the longest sequence gets another block.
+ */
+export const BLOCKS_AT_ONCE = 4;
+
 /** A token of a step. */
 interface Place {
   readonly token: number;
@@ -61,7 +67,7 @@ export function runOf(
  * any sizes is found soon.
  *
  * Programs for one of something differ from those for several. So there are never fewer than two sequences with single
- * tokens, two blocks of a sequence, and three tokens of a chunk, whose scores begin behind all tokens but the last one. What
+ * tokens, several blocks of a sequence, and three tokens of a chunk, whose scores begin behind all tokens but the last one. What
  * is missing are tokens of a block that no sequence has, `spareBlock`, and blocks that no query sees.
  */
 export function layOut(
@@ -108,7 +114,8 @@ function groupOf(
   tables: readonly (readonly number[])[],
   spareBlock: number,
 ): QueryGroup {
-  const blocks = tables.reduce((most, { length }) => Math.max(most, length), 2);
+  const longest = tables.reduce((most, { length }) => Math.max(most, length), 0);
+  const blocks = Math.ceil(longest / BLOCKS_AT_ONCE) * BLOCKS_AT_ONCE;
   const table = new Int32Array(tables.length * blocks).fill(spareBlock);
   for (const [row, own] of tables.entries()) table.set(own, row * blocks);
   const placed = Int32Array.from([

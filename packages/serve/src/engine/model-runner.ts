@@ -103,6 +103,7 @@ export class ModelRunner {
   }
 
   dispose(): void {
+    this.#steps.dispose();
     this.#cache.dispose();
     this.#proposer?.dispose();
   }

@@ -67,6 +67,7 @@ export class DraftModel implements Proposer {
   }
 
   dispose(): void {
+    this.#steps.dispose();
     this.cache.dispose();
   }
 

@@ -13,6 +13,8 @@ export interface ProductCode {
    */
   packing(side: Side, packing: Packing, transposes: boolean): Address;
   multiply(kind: ProductKind): Address;
+  /** The routine of a task that repeats other tasks, with right operands that lie elsewhere each time. */
+  readonly repeat: Address;
   /** The routine of a task that calls a loop. The call (lanes/loop-code.ts) lies behind the task's first word. */
   readonly callLoop: Address;
   /**

@@ -53,12 +53,52 @@ export const taskFields = {
     'flags',
     'scale',
   ],
+  /** Carries out other tasks once for each entry of a table, which says where their right operand lies. */
+  repeat: [
+    'routine',
+    'tasks',
+    'tasksEnd',
+    'table',
+    'tableEnd',
+    'left',
+    'leftStep',
+    'right',
+    'result',
+    'resultStep',
+    'flagsOffset',
+  ],
 } as const;
 
 export type TaskField<K extends keyof typeof taskFields> = (typeof taskFields)[K][number];
 
 /** The bytes from one task to the next. */
 export const TASK_BYTES = 256;
+
+/**
+ * The words of a task that is repeated, behind its fields. The field at byte `field` of the task becomes `base` plus the
+ * number that lies `moved` bytes into the memory of `repeat`. The result's offset becomes `resultBase` plus the place of the
+ * result. The flags are those of the first block, or of the blocks behind it.
+ */
+export const repeatedWords = {
+  field: 26,
+  base: 27,
+  moved: 28,
+  resultBase: 29,
+  firstFlags: 30,
+  otherFlags: 31,
+} as const;
+
+/** The memory of `repeat`, in bytes: the task, the place in the table, and the numbers by which operands are moved. */
+export const repeatMemory = {
+  task: 0,
+  table: 8,
+  flagsOffset: 16,
+  nothing: 24,
+  left: 32,
+  right: 40,
+  result: 48,
+  byteLength: 56,
+} as const;
 
 /** Bits of the field `flags`, which say what a multiplication also does. */
 export const taskFlags = { addsToResult: 1, scales: 2, addsAddend: 4, rounds: 8 } as const;

@@ -9,7 +9,7 @@ import {
 
 type Flags = Readonly<Record<keyof typeof taskFlags, boolean>>;
 
-type Fields<K extends 'pack' | 'multiply'> = {
+type Fields<K extends keyof typeof taskFields> = {
   readonly [F in TaskField<K>]: F extends 'routine' | 'kernel' | 'lastKernel'
     ? bigint
     : F extends 'operand' | 'leftOperand' | 'rightOperand'
@@ -27,7 +27,7 @@ export class TaskList {
   #halves = new Uint32Array(2 * 16 * taskWords);
   #words = 0;
 
-  add<K extends 'pack' | 'multiply'>(kind: K, fields: Fields<K>): void {
+  add<K extends keyof typeof taskFields>(kind: K, fields: Fields<K>): void {
     let word = this.#reserve();
     const names: readonly TaskField<K>[] = taskFields[kind];
     for (const name of names) this.#set(word++, valueOf(name, fields[name]));
@@ -40,6 +40,18 @@ export class TaskList {
     this.#set(word++, routine);
     for (const each of call) this.#set(word++, each);
     return start;
+  }
+
+  /** Forgets all tasks, and keeps their memory. */
+  restart(): void {
+    this.#words = 0;
+  }
+
+  /** Ends the tasks, and returns the memory in which they lie. It changes with the next task. */
+  end(): Uint8Array {
+    const first = this.#reserve();
+    this.#set(first, 0);
+    return new Uint8Array(this.#halves.buffer);
   }
 
   /** Returns the words of all tasks. A task whose routine is 0 ends them. */

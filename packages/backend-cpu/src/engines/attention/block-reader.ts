@@ -1,26 +1,28 @@
-import {
-  type LinkedLoops,
-  type LoopCall,
-  type LoopCode,
-  loopNumbers,
-} from '../../lanes/loop-code.ts';
-import { addressOf as hostAddress } from '../../memory/host-address.ts';
+import { type LoopCode, loopNumbers } from '../../lanes/loop-code.ts';
 import type { AddressOf } from '../../program/partition.ts';
 import type { StoredBlocks } from '../../program/work/attention-work.ts';
 import type { ProductResources } from '../products/run-parts.ts';
+import type { ThreadTasks } from '../products/thread-tasks.ts';
 import { placed } from './plan-attention.ts';
 import { loadingLoop } from './attention-loops.ts';
 
 /** Blocks in f32: an address, and how many bytes behind it each of them lies. */
-export interface ReadableBlocks {
-  readonly address: bigint;
+interface ReadableBlocks {
+  readonly right: number;
   readonly byteOffsets: readonly number[];
 }
 
-/** Gives products the keys or values of blocks, in f32. */
+/** Gives the products of a thread the keys or values of blocks, in f32. */
 export interface BlockReader {
-  /** The blocks of these numbers, in their order, some at a time. Those are there until the next ones are asked for. */
-  read(numbers: readonly number[], addressOf: AddressOf): Iterable<ReadableBlocks>;
+  /**
+   * Visits the blocks of these numbers, in their order, some at a time. Those are there for the tasks that the visit adds.
+   */
+  read(
+    numbers: readonly number[],
+    addressOf: AddressOf,
+    tasks: ThreadTasks,
+    visit: (blocks: ReadableBlocks) => void,
+  ): void;
 }
 
 /** The sizes of a block: tokens, groups of heads, and features. */
@@ -32,12 +34,10 @@ export interface BlockSizes {
 
 /** What readers on one memory share. */
 export interface ReaderResources {
-  readonly memory: WebAssembly.Memory;
-  readonly base: bigint;
-  readonly products: Pick<ProductResources, 'tile'>;
+  /** The address of the memory. */
+  readonly base: number;
+  readonly products: ProductResources;
   readonly loops: LoopCode;
-  /** Calls that have been linked, by what they convert. */
-  readonly linked: Map<string, LinkedLoops>;
 }
 
 /**
@@ -45,10 +45,8 @@ export interface ReaderResources {
  * read them.
  */
 const CONVERTED_BYTES = 256 * 1024;
-/** The slot of the memory that converted blocks share. */
-const SLOT = 2;
-/** The operands of the loop that converts. */
-const operands = { stored: 0, scales: 1, converted: 2 } as const;
+/** The slot of the memory that the converted blocks of a thread share. */
+const slotOf = (thread: number): number => 4 * thread + 2;
 
 export function blockReader(
   stored: StoredBlocks,
@@ -64,7 +62,7 @@ export function blockReader(
 class BlocksInPlace implements BlockReader {
   readonly #value: number;
   readonly #bytes: number;
-  readonly #base: bigint;
+  readonly #base: number;
 
   constructor(
     value: number,
@@ -76,9 +74,14 @@ class BlocksInPlace implements BlockReader {
     this.#base = base;
   }
 
-  read(numbers: readonly number[], addressOf: AddressOf): readonly ReadableBlocks[] {
-    const address = this.#base + BigInt(addressOf(this.#value));
-    return [{ address, byteOffsets: numbers.map((number) => number * this.#bytes) }];
+  read(
+    numbers: readonly number[],
+    addressOf: AddressOf,
+    _tasks: ThreadTasks,
+    visit: (blocks: ReadableBlocks) => void,
+  ): void {
+    const byteOffsets = numbers.map((number) => number * this.#bytes);
+    visit({ right: this.#base + addressOf(this.#value), byteOffsets });
   }
 }
 
@@ -99,51 +102,37 @@ class ConvertedBlocks implements BlockReader {
     this.#bytes = 4 * sizes.blockSize * sizes.groups * sizes.width;
   }
 
-  *read(numbers: readonly number[], addressOf: AddressOf): Generator<ReadableBlocks> {
+  read(
+    numbers: readonly number[],
+    addressOf: AddressOf,
+    tasks: ThreadTasks,
+    visit: (blocks: ReadableBlocks) => void,
+  ): void {
     const atOnce = Math.max(1, Math.floor(CONVERTED_BYTES / this.#bytes));
-    const { base, products } = this.#resources;
-    const address = hostAddress(products.tile(SLOT, atOnce * this.#bytes));
+    const tile = this.#resources.products.tile(slotOf(tasks.thread), atOnce * this.#bytes);
+    const right = tasks.addressOf(tile);
     for (let first = 0; first < numbers.length; first += atOnce) {
       const some = numbers.slice(first, first + atOnce);
-      this.#convert(some, Number(address - base), addressOf);
-      yield { address, byteOffsets: some.map((_, at) => at * this.#bytes) };
+      for (const [at, number] of some.entries()) {
+        this.#convert(number, right + at * this.#bytes, addressOf, tasks);
+      }
+      visit({ right, byteOffsets: some.map((_, at) => at * this.#bytes) });
     }
   }
 
-  #convert(numbers: readonly number[], converted: number, addressOf: AddressOf): void {
-    const bytes = this.#bytes;
-    const source = this.#stored;
-    const stored = addressOf(source.value);
-    const storedBytes = source.dtype === 'u8' ? bytes / 4 : bytes / 2;
-    const scales = source.dtype === 'u8' ? addressOf(source.scales) : 0;
-    const scaleBytes = bytes / this.#sizes.width;
-    // Operand `operand` of the call for block `at` is the value 3 * at + operand.
-    this.#callsFor(numbers.length).run((id) => {
-      const at = Math.floor(id / 3);
-      const number = numbers[at] ?? 0;
-      if (id % 3 === operands.stored) return stored + number * storedBytes;
-      return id % 3 === operands.scales ? scales + number * scaleBytes : converted + at * bytes;
-    });
-  }
-
-  #callsFor(count: number): LinkedLoops {
+  #convert(number: number, converted: number, addressOf: AddressOf, tasks: ThreadTasks): void {
+    const { base, products, loops } = this.#resources;
     const { blockSize, groups, width } = this.#sizes;
-    const { dtype } = this.#stored;
-    const { linked, loops, memory } = this.#resources;
-    const key = [dtype, blockSize, groups, width, count].join();
-    const known = linked.get(key);
-    if (known !== undefined) return known;
+    const source = this.#stored;
+    const { dtype } = source;
+    const addressIn = (value: number, blockBytes: number): number =>
+      base + addressOf(value) + number * blockBytes;
+    const stored = addressIn(source.value, dtype === 'u8' ? this.#bytes / 4 : this.#bytes / 2);
     const routine = placed(loops.routine(`attention loading ${dtype}`, () => loadingLoop(dtype)));
-    const calls = Array.from({ length: count }, (_, at): LoopCall => {
-      const own = dtype === 'u8' ? [0, 1, 2] : [operands.stored, operands.converted];
-      return {
-        routine,
-        numbers: loopNumbers(blockSize * groups, width),
-        values: own.map((operand) => 3 * at + operand),
-      };
-    });
-    const made = loops.link(memory, calls);
-    linked.set(key, made);
-    return made;
+    const addresses =
+      source.dtype === 'u8'
+        ? [stored, addressIn(source.scales, this.#bytes / width), converted]
+        : [stored, converted];
+    tasks.addLoop(products, routine, loopNumbers(blockSize * groups, width), addresses);
   }
 }

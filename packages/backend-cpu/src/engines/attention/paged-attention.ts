@@ -1,11 +1,5 @@
-import { nextTurn } from '@shardwise/core/base';
 import { IndexError } from '@shardwise/core/spec';
-import {
-  type LinkedLoops,
-  type LoopCall,
-  type LoopCode,
-  loopNumbers,
-} from '../../lanes/loop-code.ts';
+import { type LoopCode, loopNumbers } from '../../lanes/loop-code.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
 import type { AddressOf, CompiledPartition } from '../../program/partition.ts';
 import type {
@@ -13,27 +7,35 @@ import type {
   PagedAttentionWork,
   StoredBlocks,
 } from '../../program/work/attention-work.ts';
-import { LONG_MS } from '../products/compiled-product.ts';
-import { RepeatedProducts, TaskMemory } from '../products/repeated-products.ts';
-import type { ProductResources } from '../products/run-parts.ts';
+import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import { RepeatedProducts } from '../products/repeated-products.ts';
+import { type ProductResources, runParts } from '../products/run-parts.ts';
+import { worthOfThread } from '../products/split-products.ts';
+import { ThreadTasks } from '../products/thread-tasks.ts';
 import { weightsLoop } from './attention-loops.ts';
-import { type BlockReader, blockReader, type ReadableBlocks } from './block-reader.ts';
+import { type BlockReader, blockReader } from './block-reader.ts';
 import { elementsBefore, queryProducts, scoreProducts } from './attention-products.ts';
 import { keyLimits, type KeyLimits, keySpans, type KeySpan } from './key-spans.ts';
 import { placed } from './plan-attention.ts';
-import { headRanges, rowBlocks } from './row-blocks.ts';
+import { headRanges } from './row-blocks.ts';
 
 /** The keys of a span, which comparisons with the bounds of each query cut. */
 type SpanOfBlocks = Pick<KeySpan, 'block' | 'start' | 'keys'>;
 
-/** The operands of the loop over scores. */
-const operands = { scores: 0, firstKeys: 1, endKeys: 2, keyNumbers: 3 } as const;
-
 /** What computes some heads of a block of queries with some blocks of keys. */
 interface HeadsPlan {
   readonly scores: RepeatedProducts;
-  readonly weights: LinkedLoops;
+  /** The rows and columns of the scores. */
+  readonly numbers: readonly number[];
   readonly values: RepeatedProducts;
+}
+
+/** A block of queries of an item, and the numbers of its blocks of keys. */
+interface Unit {
+  readonly item: number;
+  readonly span: SpanOfBlocks;
+  readonly limits: KeyLimits;
+  readonly blocks: readonly number[];
 }
 
 /** The most plans that are kept. Each has some tens of kilobytes. */
@@ -44,10 +46,13 @@ const MAX_PLANS = 512;
  * any sizes is linked for.
  */
 export class PagedPlans {
-  readonly tasks: TaskMemory = new TaskMemory();
-  /** Loops that convert blocks of fewer bits, by what they convert. */
-  readonly conversions: Map<string, LinkedLoops> = new Map();
+  readonly #threads: ThreadTasks[] = [];
   readonly #known = new Map<string, readonly HeadsPlan[]>();
+
+  /** The tasks of a thread, which all attention fills in turn. */
+  tasksOf(thread: number): ThreadTasks {
+    return (this.#threads[thread] ??= new ThreadTasks(thread));
+  }
 
   of(key: string, make: () => readonly HeadsPlan[]): readonly HeadsPlan[] {
     const known = this.#known.get(key) ?? make();
@@ -57,27 +62,40 @@ export class PagedPlans {
   }
 }
 
-/** Memory outside of the arena, and its distance from the arena's start. */
-interface Outside {
-  readonly memory: Float32Array;
-  readonly address: number;
+/** Numbers in f32, and their address. */
+class OwnMemory {
+  #memory = new Float32Array(0);
+  #address = 0;
+
+  get address(): number {
+    return this.#address;
+  }
+
+  /** Memory of at least so many numbers, whose contents may have gone. */
+  of(length: number): Float32Array {
+    if (this.#memory.length < length) {
+      this.#memory = new Float32Array(2 * length);
+      this.#address = Number(hostAddress(new Uint8Array(this.#memory.buffer)));
+    }
+    return this.#memory;
+  }
 }
 
 /**
  * Computes attention whose keys and values lie in blocks, and reads them there. Blocks in fewer bits are converted, some at
- * a time, as they are read. Each run looks up the blocks anew. The
- * scores of a block of queries with all keys that it sees lie in a tile, as in other attention. Each block of keys is a
+ * a time, as they are read. Each run looks up the blocks anew. The scores of a block of queries with all keys that it sees lie in a tile, as in other attention. Each block of keys is a
  * product of its own, and so is each block of values, whose sums continue those of the blocks before. So each sum adds
- * the same numbers in the same order as if all keys and values lay together.
+ * the same numbers in the same order as if all keys and values lay together. Threads share out the blocks of queries of all
+ * items, and each computes its own in one call.
  */
 export class PagedAttention implements CompiledPartition {
   readonly #memory: WebAssembly.Memory;
-  readonly #base: bigint;
+  readonly #base: number;
   readonly #work: PagedAttentionWork;
   readonly #resources: ProductResources;
-  readonly #loops: LoopCode;
-  readonly #bounds: Outside;
-  readonly #keyNumbers: Outside;
+  readonly #weights: bigint;
+  readonly #bounds = new OwnMemory();
+  readonly #keyNumbers = new OwnMemory();
   readonly #plans: PagedPlans;
   readonly #keys: BlockReader;
   readonly #values: BlockReader;
@@ -91,48 +109,77 @@ export class PagedAttention implements CompiledPartition {
   ) {
     this.#memory = memory;
     this.#plans = plans;
-    this.#base = hostAddress(new Uint8Array(memory.buffer));
+    this.#base = Number(hostAddress(new Uint8Array(memory.buffer)));
     this.#work = work;
     this.#resources = resources;
-    this.#loops = loops;
-    const { blockSize, groups, width, valueWidth } = work;
-    const reading = {
-      memory,
-      base: this.#base,
-      products: resources,
-      loops,
-      linked: plans.conversions,
-    };
+    const { blockSize, groups, width, valueWidth, blocksOfItem, params } = work;
+    const { rounding } = params;
+    this.#weights = placed(
+      loops.routine(`attention weights false true ${rounding} false`, () =>
+        weightsLoop({ rounding, isNarrow: false }, { hasLogSums: false, hasBounds: true }),
+      ),
+    );
+    const reading = { base: this.#base, products: resources, loops };
     this.#keys = blockReader(work.keys, { blockSize, groups, width }, reading);
     this.#values = blockReader(work.values, { blockSize, groups, width: valueWidth }, reading);
-    const all = this.#attentionOf(work.queries, work.blocksOfItem * work.blockSize);
-    this.#bounds = this.#outside(2 * Math.max(0, ...rowBlocks(all).map(({ rows }) => rows)));
     // The elements at the end are there because vectors may be read to their end.
-    this.#keyNumbers = this.#outside(all.keys + 64);
-    this.#keyNumbers.memory.forEach((_, key, numbers) => (numbers[key] = key));
+    const numbers = this.#keyNumbers.of(blocksOfItem * blockSize + 64);
+    numbers.forEach((_, key) => (numbers[key] = key));
   }
 
-  async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
+  run(addressOf: AddressOf, overlap: boolean): Promise<void> | undefined {
+    const units = this.#unitsOf(addressOf);
+    const rows = units.reduce((sum, { span }) => sum + span.block.rows, 0);
+    const bounds = this.#bounds.of(2 * this.#work.heads * rows);
+    let used = 0;
+    const parts = this.#shares(units).map((own, thread) => {
+      const tasks = this.#plans.tasksOf(thread);
+      tasks.restart(2 * this.#work.heads * own.reduce((sum, { blocks }) => sum + blocks.length, 0));
+      for (const unit of own) used = this.#addUnit(tasks, unit, addressOf, bounds, used);
+      return tasks.part(this.#resources);
+    });
+    return runParts(parts, this.#resources, overlap)?.then(() => undefined);
+  }
+
+  /** What is computed, in the order of the items. */
+  #unitsOf(addressOf: AddressOf): readonly Unit[] {
     const { batch, queries, blocksOfItem, blockSize, ranges } = this.#work;
-    const table = new Int32Array(
-      this.#memory.buffer,
-      addressOf(this.#work.table),
-      batch * blocksOfItem,
-    );
+    const { buffer } = this.#memory;
+    const table = new Int32Array(buffer, addressOf(this.#work.table), batch * blocksOfItem);
     this.#requireBlocks(table);
     const whole = this.#attentionOf(queries, blocksOfItem * blockSize);
-    let start = performance.now();
-    for (let item = 0; item < batch; item++) {
+    return Array.from({ length: batch }, (_, item) => {
       const address = addressOf(ranges) + 8 * item * queries;
-      const limits = keyLimits(whole, new Int32Array(this.#memory.buffer, address, 2 * queries));
-      const blocks = table.subarray(item * blocksOfItem, (item + 1) * blocksOfItem);
-      for (const span of keySpans(whole, limits)) {
-        this.#computeSpan(item, this.#inBlocks(span), limits, blocks, addressOf);
-        if (!overlap || performance.now() - start < LONG_MS) continue;
-        await nextTurn();
-        start = performance.now();
-      }
+      const limits = keyLimits(whole, new Int32Array(buffer, address, 2 * queries));
+      const first = item * blocksOfItem;
+      return keySpans(whole, limits).map((each): Unit => {
+        const span = this.#inBlocks(each);
+        const start = first + span.start / blockSize;
+        const blocks = [...table.subarray(start, start + span.keys / blockSize)];
+        return { item, span, limits, blocks };
+      });
+    }).flat();
+  }
+
+  /** Divides units among threads, as products are. */
+  #shares(units: readonly Unit[]): readonly (readonly Unit[])[] {
+    const { heads, groups, width, valueWidth } = this.#work;
+    const { threads, canOverlap } = this.#resources;
+    const worths = units.map(({ span: { block, keys } }) =>
+      worthOfThread(
+        2 * block.rows * heads * keys * (width + valueWidth),
+        4 * groups * keys * (width + valueWidth),
+      ),
+    );
+    const whole = worths.reduce((sum, each) => sum + each, 0);
+    const count = Math.max(1, Math.min(canOverlap ? threads : 1, Math.floor(whole)));
+    const shares = Array.from({ length: count }, (): Unit[] => []);
+    let before = 0;
+    for (const [index, unit] of units.entries()) {
+      shares[Math.min(count - 1, Math.floor((before / whole) * count))]?.push(unit);
+      before += worths[index] ?? 0;
     }
+    return shares;
   }
 
   /** A span that begins and ends with a block. */
@@ -143,88 +190,86 @@ export class PagedAttention implements CompiledPartition {
     return { block, start: first * blockSize, keys: (end - first) * blockSize };
   }
 
-  #computeSpan(
-    item: number,
-    { block, start, keys }: SpanOfBlocks,
-    limits: KeyLimits,
-    table: Int32Array,
+  /** Adds the tasks of a unit. Returns how many bounds are used then. */
+  #addUnit(
+    tasks: ThreadTasks,
+    { item, span, limits, blocks }: Unit,
     addressOf: AddressOf,
-  ): void {
-    const { blockSize, q, y } = this.#work;
-    this.#setBounds({ block, start, keys }, limits);
-    const numbers = [...table.subarray(start / blockSize, (start + keys) / blockSize)];
-    const at = (value: number, elements: number): bigint =>
-      this.#base + BigInt(addressOf(value) + 4 * elements);
-    const tile = this.#tile(block.rows, keys);
-    const scores = hostAddress(tile);
+    bounds: Float32Array,
+    used: number,
+  ): number {
+    const { heads, q, y } = this.#work;
+    const { block, start, keys } = span;
+    const count = heads * block.rows;
+    // All heads have the same bounds.
+    for (let row = 0; row < count; row++) {
+      const query = block.start + (row % block.rows);
+      bounds[used + row] = (limits.first[query] ?? 0) - start;
+      bounds[used + count + row] = (limits.end[query] ?? 0) - start;
+    }
+    const firstKeys = this.#bounds.address + 4 * used;
+    const at = (value: number, elements: number): number =>
+      this.#base + addressOf(value) + 4 * elements;
     const rows = at(q.value, elementsBefore(q, item, 1, block.start));
     const result = at(y.value, elementsBefore(y, item, 1, block.start));
-    const places = [
-      Number(scores - this.#base),
-      this.#bounds.address,
-      this.#bounds.address + this.#bounds.memory.byteLength / 2,
-      this.#keyNumbers.address,
-    ];
-    for (const plan of this.#plansOf(block.rows, keys)) {
-      multiply(plan.scores, this.#keys.read(numbers, addressOf), rows, scores);
-      plan.weights.run((operand) => places[operand] ?? 0);
-      multiply(plan.values, this.#values.read(numbers, addressOf), scores, result);
+    for (const plan of this.#plansOf(tasks.thread, block.rows, keys)) {
+      const [scoreRows = 0, columns = 0] = plan.numbers;
+      const tile = this.#resources.tile(4 * tasks.thread, 4 * scoreRows * columns);
+      const scores = tasks.addressOf(tile);
+      this.#multiply(tasks, plan.scores, this.#keys, blocks, addressOf, rows, scores);
+      const addresses = [scores, firstKeys, firstKeys + 4 * count, this.#keyNumbers.address];
+      tasks.addLoop(this.#resources, this.#weights, plan.numbers, addresses);
+      this.#multiply(tasks, plan.values, this.#values, blocks, addressOf, scores, result);
     }
+    return used + 2 * count;
   }
 
-  #setBounds({ block, start }: SpanOfBlocks, { first, end }: KeyLimits): void {
-    const { memory } = this.#bounds;
-    const ends = memory.length / 2;
-    for (let row = 0; row < block.rows; row++) {
-      memory[row] = (first[block.start + row] ?? 0) - start;
-      memory[ends + row] = (end[block.start + row] ?? 0) - start;
-    }
+  /** Multiplies with blocks, whose sums or results follow each other. */
+  #multiply(
+    tasks: ThreadTasks,
+    products: RepeatedProducts,
+    reader: BlockReader,
+    numbers: readonly number[],
+    addressOf: AddressOf,
+    left: number,
+    result: number,
+  ): void {
+    let before = 0;
+    reader.read(numbers, addressOf, tasks, ({ right, byteOffsets }) => {
+      products.addTo(tasks, { left, right, byteOffsets, result, before });
+      before += byteOffsets.length;
+    });
   }
 
   /** The plans of all heads, for so many queries and keys. */
-  #plansOf(rows: number, keys: number): readonly HeadsPlan[] {
+  #plansOf(thread: number, rows: number, keys: number): readonly HeadsPlan[] {
     const { heads, groups, queries, width, valueWidth, blockSize, params } = this.#work;
-    const { scale, rounding } = params;
     const sizes = [heads, groups, queries, width, valueWidth, blockSize, rows, keys];
-    return this.#plans.of([...sizes, scale, rounding].join(), () => this.#plan(rows, keys));
+    return this.#plans.of([thread, ...sizes, params.scale].join(), () => this.#plan(rows, keys));
   }
 
   #plan(rows: number, keys: number): readonly HeadsPlan[] {
-    const { blockSize, valueWidth, y, params } = this.#work;
-    const { rounding } = params;
+    const { blockSize, valueWidth, y } = this.#work;
     const work = this.#attentionOf(rows, keys);
     const block = { start: 0, rows, keys };
     const ofBlock = 4 * blockSize;
-    const routine = placed(
-      this.#loops.routine(`attention weights false true ${rounding} false`, () =>
-        weightsLoop({ rounding, isNarrow: false }, { hasLogSums: false, hasBounds: true }),
-      ),
-    );
     return headRanges(work).map((heads) => {
       const part = { heads, block };
       const source = work.values.v;
       const product = { source, width: valueWidth, scale: 1, isNarrowResult: false, result: y };
-      const calls = Array.from({ length: heads.count }, (_, head): LoopCall => ({
-        routine,
-        numbers: loopNumbers(rows, keys),
-        values: [operands.scores, operands.firstKeys, operands.endKeys, operands.keyNumbers],
-        byteOffsets: [4 * head * rows * keys, 0, 0, 0],
-      }));
       return {
         scores: new RepeatedProducts(
-          scoreProducts(work, part).map((score) => ({ ...score, columns: blockSize })),
+          joinedHeads(scoreProducts(work, part)).map((score) => ({ ...score, columns: blockSize })),
           { continues: false, leftBytes: 0, resultBytes: ofBlock },
-          this.#plans.tasks,
           this.#resources,
         ),
-        weights: this.#loops.link(this.#memory, calls),
+        numbers: loopNumbers(heads.count * rows, keys),
         values: new RepeatedProducts(
-          queryProducts(work, part, product).map((sum) => ({
+          joinedHeads(queryProducts(work, part, product)).map((sum) => ({
             ...sum,
             depth: blockSize,
           })),
           { continues: true, leftBytes: ofBlock, resultBytes: 0 },
-          this.#plans.tasks,
           this.#resources,
         ),
       };
@@ -266,12 +311,6 @@ export class PagedAttention implements CompiledPartition {
     };
   }
 
-  /** The scores of as many heads as are computed together. */
-  #tile(rows: number, keys: number): Uint8Array {
-    const heads = Math.max(...headRanges(this.#attentionOf(rows, keys)).map(({ count }) => count));
-    return this.#resources.tile(0, 4 * heads * rows * keys);
-  }
-
   /** Throws IndexError for a block that is not there. */
   #requireBlocks(table: Int32Array): void {
     const { blockCount, instruction } = this.#work;
@@ -281,26 +320,34 @@ export class PagedAttention implements CompiledPartition {
     const fault = { op: 'pagedAttention', instruction, index, element } as const;
     throw IndexError.ofRun({ ...fault, size: blockCount, updated: false });
   }
-
-  #outside(length: number): Outside {
-    const memory = new Float32Array(length);
-    const address = Number(hostAddress(new Uint8Array(memory.buffer)) - this.#base);
-    return { memory, address };
-  }
 }
 
-/** Multiplies with blocks, whose sums or results follow each other. */
-function multiply(
-  products: RepeatedProducts,
-  blocks: Iterable<ReadableBlocks>,
-  left: bigint,
-  result: bigint,
-): void {
-  let before = 0;
-  for (const { address, byteOffsets } of blocks) {
-    products.run(byteOffsets, [left, address, result, result], before);
-    before += byteOffsets.length;
+/**
+ * The heads of single queries that read the same keys or values are rows of one product, so that these are packed once.
+ * Each row has the sums that it has alone.
+ */
+function joinedHeads(products: readonly MatrixProduct[]): readonly MatrixProduct[] {
+  const joined: MatrixProduct[] = [];
+  for (const product of products) {
+    const last = joined.at(-1);
+    if (
+      last === undefined ||
+      product.rows > 1 ||
+      last.right.byteOffset !== product.right.byteOffset
+    ) {
+      joined.push(product);
+      continue;
+    }
+    const strideOf = (place: 'left' | 'result'): number =>
+      (product[place].byteOffset - last[place].byteOffset) / 4 / last.rows;
+    joined[joined.length - 1] = {
+      ...last,
+      rows: last.rows + 1,
+      left: { ...last.left, rowStride: strideOf('left') },
+      result: { ...last.result, rowStride: strideOf('result') },
+    };
   }
+  return joined;
 }
 
 /** An attention that is not only its logarithms of sums. */

@@ -1,153 +1,129 @@
-import { operandNames, TASK_BYTES } from '../../emit/products/task-layout.ts';
+import {
+  fieldOffset,
+  repeatedWords,
+  repeatMemory,
+  TASK_BYTES,
+} from '../../emit/products/task-layout.ts';
+import type { ProductCode } from '../../emit/products/product-code.ts';
 import { addressOf } from '../../memory/host-address.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
-import { planTasks } from './plan-tasks.ts';
-import { partOf, type ProductPart, type ProductResources, runTasks } from './run-parts.ts';
+import { packedBytesOf, planTasks } from './plan-tasks.ts';
+import type { ProductResources } from './run-parts.ts';
+import type { ThreadTasks } from './thread-tasks.ts';
 
 const taskWords = TASK_BYTES / 8;
 /** By how many bytes operands are moved to find the words that depend on their places. */
 const movedBytes = { left: 2 ** 20, right: 2 ** 24, result: 2 ** 28 } as const;
 
-/** The operands of a product that lie elsewhere each time. */
-type Moving = keyof typeof movedBytes;
-
-/** Tasks that are carried out once for each of some blocks, and the words of them that say where operands lie. */
-interface Template {
-  readonly words: BigUint64Array;
-  readonly places: Readonly<Record<Moving, readonly Place[]>>;
-}
-
-/** The index of a word, and its number for the first block. */
-interface Place {
-  readonly word: number;
-  readonly byteOffset: number;
-}
-
 /** How far the operands of a product move from block to block. The right operand lies anywhere. */
 type BlockSteps = Readonly<Record<'leftBytes' | 'resultBytes', number>>;
 
+/** Where operands lie. Left operands and results are those of the first block of all. */
+interface RepeatedOperands {
+  readonly left: number;
+  /** The address of the right operands, and how many bytes behind it each of them lies. */
+  readonly right: number;
+  readonly byteOffsets: readonly number[];
+  readonly result: number;
+  /** The number of blocks before these, whose sums they continue. */
+  readonly before: number;
+}
+
 /**
- * Products that are carried out once for each of some blocks, by one call of machine code. The right operand of each
- * block lies anywhere. With `continues`, blocks behind the first one continue its sums.
+ * Products that are carried out once for each of some blocks, by one task of machine code. The right operand of each
+ * block lies anywhere. With `continues`, blocks behind the first one continue its sums. Only one thread at a time may carry
+ * them out, because machine code writes where operands lie into the tasks that it repeats.
  */
 export class RepeatedProducts {
   readonly #resources: ProductResources;
   readonly #steps: BlockSteps;
-  readonly #first: Template;
-  readonly #others: Template;
-  readonly #part: ProductPart;
-  readonly #tasks: TaskMemory;
+  /** The tasks that are repeated. Machine code has their address, so they must stay alive. */
+  readonly #tasks: BigUint64Array;
+  readonly #address: number;
+  readonly #packedBytes: number;
 
   constructor(
     products: readonly MatrixProduct[],
     { continues, ...steps }: BlockSteps & { readonly continues: boolean },
-    tasks: TaskMemory,
     resources: ProductResources,
   ) {
+    const { code } = resources;
     this.#resources = resources;
     this.#steps = steps;
-    this.#first = templateOf(products, resources);
-    this.#others = continues
-      ? continuing(this.#first, planTasks(products.map(continued), resources.code))
-      : this.#first;
-    this.#tasks = tasks;
-    this.#part = partOf(products, this.#first.words, 0, resources);
+    this.#tasks = repeatable(products, continues, code);
+    this.#address = Number(addressOf(new Uint8Array(this.#tasks.buffer)));
+    this.#packedBytes = packedBytesOf(products, code);
   }
 
-  /**
-   * Carries out the products of some blocks, before which there are `before` others. `rightBytes` says where the right
-   * operand of each block lies, in bytes behind its address. The other addresses are those for the first block of all.
-   */
-  run(rightBytes: readonly number[], addresses: readonly bigint[], before: number): void {
-    const each = this.#first.words.length;
-    const { words, halves, address } = this.#tasks.of(each * rightBytes.length + taskWords);
-    for (const [index, bytes] of rightBytes.entries()) {
-      const block = before + index;
-      const template = block === 0 ? this.#first : this.#others;
-      const start = index * each;
-      words.set(template.words, start);
-      const { left, right, result } = template.places;
-      const { leftBytes, resultBytes } = this.#steps;
-      move(halves, start, right, bytes);
-      if (block === 0) continue;
-      move(halves, start, left, block * leftBytes);
-      move(halves, start, result, block * resultBytes);
-    }
-    words[each * rightBytes.length] = 0n;
-    const { frame } = this.#part;
-    frame.set(addresses);
-    frame[operandNames.indexOf('tasks')] = address;
-    runTasks(this.#resources, frame);
+  /** Lets a thread carry out the products of some blocks. */
+  addTo(tasks: ThreadTasks, { left, right, byteOffsets, result, before }: RepeatedOperands): void {
+    const { leftBytes, resultBytes } = this.#steps;
+    tasks.packs(this.#packedBytes);
+    tasks.list.add('repeat', {
+      routine: this.#resources.code.repeat,
+      tasks: this.#address,
+      tasksEnd: this.#address + this.#tasks.byteLength,
+      ...tasks.addTable(byteOffsets),
+      left: left + before * leftBytes,
+      leftStep: leftBytes,
+      right,
+      result: result + before * resultBytes,
+      resultStep: resultBytes,
+      flagsOffset: 8 * (before === 0 ? repeatedWords.firstFlags : repeatedWords.otherFlags),
+    });
   }
 }
 
-/** Memory for tasks, which products that run one after the other share. */
-export class TaskMemory {
-  #words = new BigUint64Array(0);
-  #halves = new Uint32Array(0);
-  #address = 0n;
-
-  /** Memory of at least `count` words: as words, as their halves, and its address. */
-  of(count: number): {
-    readonly words: BigUint64Array;
-    readonly halves: Uint32Array;
-    readonly address: bigint;
-  } {
-    if (this.#words.length < count) {
-      this.#words = new BigUint64Array(
-        new ArrayBuffer(8 * Math.max(count, 2 * this.#words.length)),
+/** The tasks of products, with the words that `repeat` reads. */
+function repeatable(
+  products: readonly MatrixProduct[],
+  continues: boolean,
+  code: ProductCode,
+): BigUint64Array {
+  const planned = planTasks(products, code);
+  const words = planned.slice(0, planned.length - taskWords);
+  const elsewhere = planTasks(products.map(moved), code);
+  const others = continues
+    ? planTasks(
+        products.map((product) => ({ ...product, continues })),
+        code,
+      )
+    : planned;
+  for (let start = 0; start < words.length; start += taskWords) {
+    // A task packs one operand, or multiplies; then its left operand may lie where it is, and its result does.
+    const place = (operand: keyof typeof movedBytes): number =>
+      Array.from({ length: taskWords }, (_, word) => start + word).findIndex(
+        (at) => (elsewhere[at] ?? 0n) - (planned[at] ?? 0n) === BigInt(movedBytes[operand]),
       );
-      this.#halves = new Uint32Array(this.#words.buffer);
-      this.#address = addressOf(new Uint8Array(this.#words.buffer));
-    }
-    return { words: this.#words, halves: this.#halves, address: this.#address };
+    const operand = (['left', 'right'] as const).find((each) => place(each) >= 0);
+    const field = operand === undefined ? leftOffset : place(operand);
+    const set = (name: keyof typeof repeatedWords, value: bigint | number): void => {
+      words[start + repeatedWords[name]] = BigInt(value);
+    };
+    set('field', 8 * field);
+    set('base', planned[start + field] ?? 0n);
+    set('moved', repeatMemory[operand ?? 'nothing']);
+    set('resultBase', planned[start + wordOf('resultOffset')] ?? 0n);
+    set('firstFlags', planned[start + wordOf('flags')] ?? 0n);
+    set('otherFlags', others[start + wordOf('flags')] ?? 0n);
   }
+  return words;
 }
 
-/** Adds bytes to words. A number of 64 bits is written as two halves, which is faster than a BigInt. */
-function move(halves: Uint32Array, start: number, places: readonly Place[], bytes: number): void {
-  for (const { word, byteOffset } of places) {
-    const moved = byteOffset + bytes;
-    halves[2 * (start + word)] = moved % 2 ** 32;
-    halves[2 * (start + word) + 1] = Math.floor(moved / 2 ** 32);
-  }
-}
+const wordOf = (field: 'leftOffset' | 'resultOffset' | 'flags'): number =>
+  fieldOffset('multiply', field) / 8;
+const leftOffset = wordOf('leftOffset');
 
-function continued(product: MatrixProduct): MatrixProduct {
-  return { ...product, continues: true };
-}
-
-/** The same tasks, whose products continue sums. Operands lie in the same places. */
-function continuing({ places }: Template, whole: BigUint64Array): Template {
-  return { places, words: whole.slice(0, whole.length - taskWords) };
-}
-
-/** Finds the words that depend on where an operand lies, by planning the same products with all operands elsewhere. */
-function templateOf(products: readonly MatrixProduct[], { code }: ProductResources): Template {
-  const whole = planTasks(products, code);
-  const words = whole.slice(0, whole.length - taskWords);
-  const moved = planTasks(products.map(elsewhere), code);
-  const placesOf = (operand: Moving): Place[] =>
-    [...words].flatMap((own, word) =>
-      (moved[word] ?? own) - own === BigInt(movedBytes[operand])
-        ? [{ word, byteOffset: Number(own) }]
-        : [],
-    );
-  return {
-    words,
-    places: { left: placesOf('left'), right: placesOf('right'), result: placesOf('result') },
-  };
-}
-
-function elsewhere(product: MatrixProduct): MatrixProduct {
-  const moved = <Place extends { readonly byteOffset: number }>(
+/** The product with all operands elsewhere. */
+function moved(product: MatrixProduct): MatrixProduct {
+  const byBytes = <Place extends { readonly byteOffset: number }>(
     place: Place,
-    operand: Moving,
+    operand: keyof typeof movedBytes,
   ): Place => ({ ...place, byteOffset: place.byteOffset + movedBytes[operand] });
   return {
     ...product,
-    left: moved(product.left, 'left'),
-    right: moved(product.right, 'right'),
-    result: moved(product.result, 'result'),
+    left: byBytes(product.left, 'left'),
+    right: byBytes(product.right, 'right'),
+    result: byBytes(product.result, 'result'),
   };
 }

@@ -44,7 +44,7 @@ export function productParts(
 }
 
 /** Makes a part, which one thread runs, of the tasks of some products. */
-export function partOf(
+function partOf(
   products: readonly MatrixProduct[],
   tasks: BigUint64Array,
   thread: number,
@@ -77,11 +77,6 @@ export function runParts(
   const pending = others.map(({ frame }) => runElsewhere(code, frame));
   if (first !== undefined && !leaves) code.run(first.frame);
   return pending.length > 0 ? Promise.all(pending) : undefined;
-}
-
-/** Carries out the tasks of a frame on this thread. */
-export function runTasks({ code }: ProductResources, frame: Frame): void {
-  code.run(frame);
 }
 
 /** Runs a part on a thread of Node's pool. */

@@ -11,6 +11,11 @@ const fewestFlops = { 'f32 to f32': 5e7, 'bf16 to f32': 2e8, 'bf16 to bf16': 2e8
 /** The same for the bytes of right operands, which take the time of products of few rows. */
 const FEWEST_BYTES = 2 ** 21;
 
+/** How many threads multiplications and additions of f32, and bytes of operands that few rows read, are worth. */
+export function worthOfThread(flops: number, bytes: number): number {
+  return Math.max(flops / fewestFlops['f32 to f32'], bytes / FEWEST_BYTES);
+}
+
 /**
  * Divides products into at most `threads` parts of about the same work. Each part has some of the matrices, or some
  * rows or columns of every matrix. Each sum is computed by one thread, in an order that does not depend on the number

@@ -66,6 +66,9 @@ export function createArmProductCode(memory?: ExecutableMemory): ProductCode {
     get callLoop(): Address {
       throw new RangeError('loops have no machine code of AArch64');
     },
+    get repeat(): Address {
+      throw new RangeError('attention through tables has no machine code of AArch64');
+    },
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),
     multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),

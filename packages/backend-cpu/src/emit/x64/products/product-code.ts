@@ -4,6 +4,7 @@ import { emitCalls } from '../emit-calls.ts';
 import { at, r15, rax, rbp, rdi } from '../operands.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
+import { emitRepeat } from './emit-repeat.ts';
 import { emitTile, type TileOptions } from './emit-tile.ts';
 import { emitTiles } from './emit-tiles.ts';
 import { AMX_ROWS, AMX_UNITS, type PanelShape, unitBytesOf } from '../../products/panels.ts';
@@ -28,6 +29,7 @@ export function createProductCode(
   const half = halfWayOf(features);
   const run = emitRun(code);
   const callLoop = emitCallLoop(code);
+  const repeat = emitRepeat(code);
   const labels = new Map<string, Label>();
   for (const packing of ['f32', 'bf16', 'f32 as bf16'] as const) {
     const forms = packing === 'f32' ? floatForms : halfForms[half];
@@ -70,6 +72,7 @@ export function createProductCode(
   return {
     run: codeAt(addressOf(run)),
     callLoop: addressOf(callLoop),
+    repeat: addressOf(repeat),
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),
     multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),
