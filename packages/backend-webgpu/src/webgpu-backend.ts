@@ -11,6 +11,7 @@ import {
 import { GpuExecutable } from './run/executable.ts';
 import { limits } from './device/limits.ts';
 import { planKernels } from './plan/plan-kernels.ts';
+import { placeTemporaries } from './run/value-memory.ts';
 import { TunedProducts } from './tune/tuned-products.ts';
 import { BINDING_ALIGNMENT_BYTES } from './device/gpu-constants.ts';
 import { GpuMemory, type MemoryLimits } from './device/gpu-memory.ts';
@@ -144,6 +145,12 @@ export class WebGpuBackend implements Backend {
   /** Always undefined, because the device has its own memory. */
   map(): undefined {
     return undefined;
+  }
+
+  temporaryBytes(program: Program): number {
+    const plan = planKernels(program, this.#products.traits);
+    const { pageBytes } = placeTemporaries(plan, this.#memory.largestBytes);
+    return pageBytes.reduce((sum, bytes) => sum + bytes, 0);
   }
 
   async compile(program: Program): Promise<Executable> {

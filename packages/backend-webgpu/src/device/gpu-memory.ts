@@ -8,6 +8,7 @@ import { Allocation } from './allocation.ts';
 import { FreedBuffers } from './freed-buffers.ts';
 import { bufferUsage } from './gpu-constants.ts';
 import { GpuBuffer } from './gpu-buffer.ts';
+import { SharedScratch } from './shared-scratch.ts';
 
 const MIN_BYTES = 16;
 
@@ -24,6 +25,8 @@ export class GpuMemory {
   readonly #capacityBytes: number;
   /** The most bytes of one buffer. */
   readonly largestBytes: number;
+  /** Where programs have their temporary values. */
+  readonly scratch: SharedScratch = new SharedScratch(this);
   readonly #freed = new FreedBuffers();
   readonly #onFailure: (error: Error) => void;
   readonly #destroy: (buffer: GPUBuffer) => void;

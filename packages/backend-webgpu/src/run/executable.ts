@@ -61,8 +61,9 @@ export class GpuExecutable implements Executable {
   readonly #session: GpuSession;
   readonly #memory: GpuMemory;
   readonly #plan: KernelPlan;
-  readonly #scratch: readonly GpuBuffer[];
   readonly #scratchPlaces: ReadonlyMap<number, LifetimePlace>;
+  /** The bytes of the pages with temporary values. */
+  readonly #pageBytes: readonly number[];
   readonly #faults: GpuBuffer | undefined;
   /** The buffer in which inputs of one word lie side by side. */
   readonly #gathered: GpuBuffer | undefined;
@@ -109,14 +110,12 @@ export class GpuExecutable implements Executable {
       ...kernels.map((kernel) => parameterCount(kernel, guardOf(plan, kernel))),
     );
     this.#parameterStride = Math.ceil((most * 4) / PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT;
-    const { places, pageBytes } = placeTemporaries(
-      plan,
-      Math.min(plan.bindingBytes, memory.largestBytes),
-    );
+    const { places, pageBytes } = placeTemporaries(plan, memory.largestBytes);
     this.#scratchPlaces = places;
-    this.#scratch = pageBytes.map((byteLength) => memory.alloc(byteLength));
+    this.#pageBytes = pageBytes;
     this.#gathered = plan.gathered.size === 0 ? undefined : memory.alloc(4 * plan.gathered.size);
     this.#faults = plan.faults === undefined ? undefined : memory.alloc(bytesOfValue(plan.faults));
+    memory.scratch.reserve(pageBytes);
   }
 
   async run(
@@ -225,7 +224,7 @@ export class GpuExecutable implements Executable {
     if (this.#disposed) return;
     this.#disposed = true;
     const freed = this.#session.inOrder(() => {
-      for (const page of this.#scratch) this.#memory.free(page);
+      this.#memory.scratch.release(this.#pageBytes);
       if (this.#faults !== undefined) this.#memory.free(this.#faults);
       if (this.#gathered !== undefined) this.#memory.free(this.#gathered);
       this.#parameters?.destroy();
@@ -266,7 +265,11 @@ export class GpuExecutable implements Executable {
   /** The dispatches for these buffers. They are kept, because a program usually runs with the same buffers again. */
   #bind(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Bound {
     const { workLimit } = this.#session;
-    const key = [...inputs, ...outputs].flatMap((buffer) => [buffer.memory, buffer.byteOffset]);
+    const pages = this.#memory.scratch.pages(this.#pageBytes.length);
+    const key = [...inputs, ...outputs, ...pages].flatMap((buffer) => [
+      buffer.memory,
+      buffer.byteOffset,
+    ]);
     const known = this.#bound.find(
       (bound) => bound.key.length === key.length && bound.key.every((item, i) => item === key[i]),
     );
@@ -289,7 +292,7 @@ export class GpuExecutable implements Executable {
         work: this.#work,
         ranges,
         bindings: this.#bindings,
-        locate: (id) => this.#locate(id, inputs, outputs),
+        locate: (id) => this.#locate(id, { inputs, outputs, pages }),
         parameterBuffer,
         stride,
       }),
@@ -325,7 +328,14 @@ export class GpuExecutable implements Executable {
     return (this.#parameters = this.#session.device.createBuffer({ size, usage }));
   }
 
-  #locate(id: number, inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Located {
+  #locate(
+    id: number,
+    {
+      inputs,
+      outputs,
+      pages,
+    }: Readonly<Record<'inputs' | 'outputs' | 'pages', readonly GpuBuffer[]>>,
+  ): Located {
     const { inPlace, faults, outputs: outputIds, values, gathered } = this.#plan;
     const at = gathered.get(id);
     if (at !== undefined && this.#gathered !== undefined)
@@ -340,7 +350,7 @@ export class GpuExecutable implements Executable {
           ? outputs[output]
           : id === faults
             ? this.#faults
-            : this.#scratch[place?.page ?? -1];
+            : pages[place?.page ?? -1];
     if (buffer === undefined) throw new RangeError(`value ${id} has no memory`);
     const inside = place !== undefined && input === undefined && output < 0 ? place.byteOffset : 0;
     return { memory: buffer.memory, byteOffset: buffer.byteOffset + inside };

@@ -24,8 +24,12 @@ export function checkBytes(values: Values, kernel: Kernel, largestBytes: number)
 
 const ALIGNMENT_BYTES = 16;
 
-/** Places the values that only kernels use. They take several pages, because no page may be larger than a binding. */
-export function placeTemporaries(plan: KernelPlan, mostPageBytes: number): PlacedLifetimes {
+/**
+ * Places the values that only kernels use. They take several pages, because no page may be larger than a binding or than a
+ * buffer.
+ */
+export function placeTemporaries(plan: KernelPlan, largestBytes: number): PlacedLifetimes {
+  const mostPageBytes = Math.min(plan.bindingBytes, largestBytes);
   return placeLifetimes(lifetimesOf(plan), { alignmentBytes: ALIGNMENT_BYTES, mostPageBytes });
 }
 

@@ -64,8 +64,14 @@ export class TunedProducts {
     return this.#tiles;
   }
 
+  /** The device, as far as it is known now. */
+  get traits(): DeviceTraits {
+    return this.#tiles === undefined ? this.#traits : { ...this.#traits, tiles: this.#tiles };
+  }
+
+  /** The device, measured before if the program has a large product. */
   async traitsFor(program: Program): Promise<DeviceTraits> {
-    if (this.#tiles !== undefined) return { ...this.#traits, tiles: this.#tiles };
+    if (this.#tiles !== undefined) return this.traits;
     const values = new Values(program);
     const isLarge = program.instructions.some(
       (instruction) => instruction.op === 'matmul' && termsOf(values, instruction) >= MIN_TERMS,
@@ -75,7 +81,7 @@ export class TunedProducts {
     if (!isLarge || !fits) return this.#traits;
     this.#tuning ??= this.#tune();
     this.#tiles = await this.#tuning;
-    return { ...this.#traits, tiles: this.#tiles };
+    return this.traits;
   }
 
   async #tune(): Promise<Rated> {

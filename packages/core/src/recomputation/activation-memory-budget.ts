@@ -199,8 +199,8 @@ function keyOf(passes: readonly OpenPass[], firstId: number): string {
  *     const output = nn.checkpoint(() => model.forward(x), { policy });
  *
  * It is chosen when the first backward pass of a structure comes to the checkpoints, by the plan of the run that this pass
- * would be, and for all checkpoints that share the budget together. If the device does not say what its programs need for
- * temporary values, as GPUs do not, these are estimated from above.
+ * would be, and for all checkpoints that share the budget together. If a device does not say what its programs need for
+ * temporary values (Backend.temporaryBytes), these are estimated from above.
  *
  * Results and gradients have the same bits as without it, as for `checkpoint`. Ranks need not choose alike, because what was
  * sent is kept. The backward pass throws ConfigError for a budget that no choice meets, with the least that one would.
