@@ -21,9 +21,16 @@ const post = (answer: PageAnswer): void => globalThis.postMessage(wrap(answer));
 
 /**
  * Makes this worker a rank of the page that has started it by startRanks. From now on, tensors are computed on
- * the rank's device. Throws ConfigError outside of a worker.
+ * the rank's device. It takes no options: those of a rank are given to startRanks. Throws ConfigError outside of a worker.
  */
-export async function init(): Promise<PageRankContext> {
+export async function init(...options: readonly never[]): Promise<PageRankContext> {
+  if (options.length > 0) {
+    throw new ConfigError({
+      asked: 'init(options) of a rank of a page',
+      found: 'it takes none',
+      todo: 'Call init(), and setRank({ device, mesh }) for another mesh',
+    });
+  }
   if (typeof document !== 'undefined' || typeof globalThis.postMessage !== 'function') {
     throw new ConfigError({
       asked: 'init() of a rank of a page',
