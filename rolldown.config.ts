@@ -64,6 +64,10 @@ const config: RolldownOptions = defineConfig({
     keepNames: true,
     // Declarations have them.
     comments: { jsdoc: false },
+    // A file is opened for each chunk, so small functions that many modules print with are one.
+    codeSplitting: {
+      groups: [{ name: 'text', test: /src\/text\/(?:display-path|escape-html|format)\.ts$/ }],
+    },
   },
 });
 export default config;

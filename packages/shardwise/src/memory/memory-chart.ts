@@ -1,5 +1,5 @@
 import { chartFrame, margin, pixel } from '../report/chart-frame.ts';
-import { escapeHtml } from '../report/escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { formatTick, linearScale, type Scale } from '../report/scale.ts';
 import { formatBytes, formatMilliseconds } from '../text/format.ts';
 import { memoryCategories, type MemoryCategory, type MemoryProfile } from './memory-profile.ts';

@@ -1,6 +1,6 @@
 import { checkOptions, option, type OptionRule, type OptionRules } from '@shardwise/core/extend';
 import { drawCard } from '../report/card.ts';
-import { escapeHtml } from '../report/escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { hoverScript } from '../report/hover-script.ts';
 import { pageStyle } from '../report/page-style.ts';
 import { formatBytes, formatMilliseconds } from '../text/format.ts';

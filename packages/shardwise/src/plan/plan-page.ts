@@ -1,6 +1,6 @@
 import type { TrainingPlan } from '@shardwise/planner';
 import { layoutText, planText, stepTerms } from '@shardwise/planner';
-import { escapeHtml } from '../report/escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { pageStyle } from '../report/page-style.ts';
 
 const style = `

@@ -1,7 +1,7 @@
 import type { Phase } from '@shardwise/core/extend';
 import { pixel } from '../report/chart-frame.ts';
 import { colours } from '../report/colours.ts';
-import { escapeHtml } from '../report/escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { formatMilliseconds } from '../text/format.ts';
 import { percent } from './advice.ts';
 import {

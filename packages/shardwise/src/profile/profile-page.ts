@@ -1,5 +1,5 @@
 import { drawCard } from '../report/card.ts';
-import { escapeHtml } from '../report/escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { hoverScript } from '../report/hover-script.ts';
 import { pageStyle } from '../report/page-style.ts';
 import type { RankProfile } from '../run-state/rank-profile.ts';

@@ -1,5 +1,5 @@
 import { pixel } from '../report/chart-frame.ts';
-import { escapeHtml } from '../report/escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { formatMilliseconds } from '../text/format.ts';
 import { percent } from './advice.ts';
 import { phaseColours } from './flame-graph.ts';

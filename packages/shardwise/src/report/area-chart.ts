@@ -1,5 +1,5 @@
 import { chartFrame, type ChartSize, margin, pixel } from './chart-frame.ts';
-import { escapeHtml } from './escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { formatTick, linearScale } from './scale.ts';
 
 interface AreaLayer {

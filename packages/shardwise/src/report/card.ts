@@ -1,4 +1,4 @@
-import { escapeHtml } from './escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { lineChart, type LineSeries } from './line-chart.ts';
 
 /** A chart with its title. */

@@ -1,4 +1,4 @@
-import { escapeHtml } from './escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 
 /** Figures of a run beside those of its plan. */
 export interface ComparedRun {

@@ -8,7 +8,7 @@ import {
 } from '../text/format.ts';
 import { chartCards } from './chart-cards.ts';
 import { comparedCard, type ComparedRun } from './compared-card.ts';
-import { escapeHtml } from './escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { hoverScript } from './hover-script.ts';
 import { pageStyle } from './page-style.ts';
 

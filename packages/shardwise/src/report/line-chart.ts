@@ -1,5 +1,5 @@
 import { chartFrame, type ChartSize, margin, pixel } from './chart-frame.ts';
-import { escapeHtml } from './escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { extent, formatTick, linearScale, type Scale } from './scale.ts';
 
 export interface LineSeries {

@@ -2,7 +2,7 @@ import type { Timeline, TimelineEntry } from '../run-state/run-message.ts';
 import { formatMilliseconds } from '../text/format.ts';
 import { pixel } from './chart-frame.ts';
 import { categoryColours, stageColour } from './colours.ts';
-import { escapeHtml } from './escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { linearScale } from './scale.ts';
 import type { SimulatedStages } from './simulated-stages.ts';
 

@@ -1,6 +1,6 @@
 import { rename, writeFile } from 'node:fs/promises';
 import { HALF, lineCard, drawCard } from '../report/card.ts';
-import { escapeHtml } from '../report/escape-html.ts';
+import { escapeHtml } from '../text/escape-html.ts';
 import { pageStyle } from '../report/page-style.ts';
 import {
   formatBytes,

@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../report/escape-html.ts';
+import { escapeHtml } from '../../text/escape-html.ts';
 import { pageStyle } from '../../report/page-style.ts';
 import type { Finding } from '../host/finding.ts';
 import { linkFigures, type LinkFigure, matrixOf } from './link-lines.ts';

@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../report/escape-html.ts';
+import { escapeHtml } from '../../text/escape-html.ts';
 import { pageStyle } from '../../report/page-style.ts';
 import { formatBytes, formatLoss, formatMilliseconds } from '../../text/format.ts';
 import { formatCost } from '../protocol/audit-text.ts';
