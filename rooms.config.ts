@@ -225,7 +225,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     speculation: ['scheduling', 'cache'],
     engine: ['constraints', 'sampling', 'scheduling', 'cache', 'speculation'],
     http: ['constraints', 'sampling', 'engine'],
-    replicas: ['http'],
+    replicas: ['blocks', 'http'],
   },
   planner: {
     model: [],

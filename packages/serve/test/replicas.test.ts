@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { joinedMetrics } from '../src/replicas/joined-metrics.ts';
-import { type Replica, replicaApp, type ReplicaAppOptions } from '../src/replicas/replica-app.ts';
-import { tokensOfBody } from '../src/replicas/tokens-of-body.ts';
+import { replicaApp, type ReplicaAppOptions } from '../src/replicas/replica-app.ts';
+import type { Replica } from '../src/replicas/replica-loads.ts';
 
 const closing: (() => void)[] = [];
 afterEach(() => {
@@ -74,6 +74,44 @@ describe('An application that divides requests between replicas', () => {
     await expect.poll(() => waiting.length).toBe(2);
   });
 
+  test('gives each turn of a conversation to the one that had the turns before, and counts what it expects there.', async () => {
+    const seen: string[] = [];
+    const waiting: ServerResponse[] = [];
+    const replica = (name: string) =>
+      serve((response, request) => {
+        if (request.method === 'POST') {
+          seen.push(name);
+          waiting.push(response);
+        } else response.end();
+      });
+    const [first, second] = await Promise.all([replica('first'), replica('second')]);
+    const app = appOf([first, second]);
+    /** Has both answer at the same time, so that the one with less to do is the other one. */
+    const ask = async (...prompts: readonly string[]): Promise<readonly string[]> => {
+      const answers = prompts.map((prompt) => app.post({ prompt, max_tokens: 1 }));
+      await expect.poll(() => waiting.length).toBe(prompts.length);
+      for (const response of waiting.splice(0)) response.end();
+      await Promise.all(answers);
+      return seen.splice(0).toSorted();
+    };
+    let [cats, dogs] = ['cats '.repeat(100), 'dogs '.repeat(100)];
+    expect(await ask(cats)).toEqual(['first']);
+    expect(await ask(dogs)).toEqual(['first']);
+    // A new conversation goes to the replica that has less to do.
+    cats = 'lions '.repeat(100);
+    expect(await ask(dogs, cats)).toEqual(['first', 'second']);
+    for (let turn = 0; turn < 3; turn++) {
+      [cats, dogs] = [`${cats}!`, `${dogs}!`];
+      expect(await ask(cats)).toEqual(['second']);
+      expect(await ask(dogs)).toEqual(['first']);
+    }
+    const metrics = await (await app.fetch(get('/metrics'))).text();
+    // Of 502 bytes of "dogs", 7 blocks of 64 are known four times. Of 602 bytes of "lions", 9 are known three times.
+    const name = 'shardwise:expected_prefix_tokens_total';
+    expect(metrics).toContain(`${name}{replica="0"} ${4 * 7 * 16}\n`);
+    expect(metrics).toContain(`${name}{replica="1"} ${3 * 9 * 16}\n`);
+  });
+
   test('lets replicas refuse pages of other addresses, gives its page to those without a key, and draws one cache.', async () => {
     const seen: unknown[] = [];
     const replica = (name: string) =>
@@ -140,6 +178,25 @@ describe('An application that divides requests between replicas', () => {
     const app = appOf([replica]);
     await (await app.post()).body?.cancel();
     await expect.poll(() => hasGone).toBe(true);
+    expect(app.open).toBe(0);
+  });
+
+  test('counts a request once that a client leaves while it waits for more of a stream.', async () => {
+    const streaming: ServerResponse[] = [];
+    const replica = await serve((response) => {
+      streaming.push(response);
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write('data: 1\n\n');
+    });
+    const app = appOf([replica]);
+    const reader = (await app.post()).body?.getReader() ?? expect.fail();
+    await reader.read();
+    const more = reader.read();
+    await reader.cancel();
+    expect(await more).toMatchObject({ done: true });
+    await expect.poll(() => streaming[0]?.destroyed).toBe(true);
+    expect(app.open).toBe(0);
+    await (await app.post()).body?.cancel();
     expect(app.open).toBe(0);
   });
 
@@ -233,13 +290,4 @@ test('Figures of replicas stand together, each with its replica.', async () => {
       '',
     ].join('\n'),
   );
-});
-
-test('The tokens of a body are estimated, whatever it is.', () => {
-  const of = (text: string): number => tokensOfBody(new TextEncoder().encode(text));
-  expect(of('{"max_tokens":100}')).toBe(18 / 4 + 100);
-  expect(of('{"n":3,"max_output_tokens":100}')).toBe(31 / 4 + 300);
-  expect(of('{"max_tokens":"many"}')).toBe(21 / 4 + 256);
-  for (const text of ['', '[]', 'null', '{', '{"n":-5}'])
-    expect(of(text)).toBeGreaterThanOrEqual(0);
 });

@@ -115,6 +115,22 @@ describe.runIf(process.platform === 'linux')(
           new RegExp(`^vllm:generation_tokens_total\\{replica="${replica}",.*\\} 7$`, 'm'),
         );
       }
+      // Two conversations of 200 bytes, of which each is a token. The next turns come in the other order.
+      const [cats, dogs] = ['cats '.repeat(40), 'dogs '.repeat(40)];
+      for (const prompts of [
+        [cats, dogs],
+        [`${dogs}And?`, `${cats}And?`],
+      ]) {
+        const answers = prompts.map((each) => post(url, { prompt: each, max_tokens: 64 }));
+        for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200);
+      }
+      const hits = [
+        ...(await (await fetch(`${url}/metrics`)).text()).matchAll(
+          /^vllm:prefix_cache_hits_total\S* (\d+)$/gm,
+        ),
+      ].map(([, tokens]) => Number(tokens));
+      // Each finds its 12 full blocks of 16 tokens.
+      expect(hits.reduce((sum, tokens) => sum + tokens, 0)).toBe(2 * 192);
       const [first = 0] = replicas;
       const answering = post(url, { max_tokens: 400 });
       process.kill(first, 'SIGKILL');

@@ -82,6 +82,11 @@ export class BlockTable {
     return this.#length;
   }
 
+  /** How many of the first tokens other blocks already have. They are not taken, and count as not used. */
+  knownLength(tokens: readonly number[]): number {
+    return [...this.#prefixOf(tokens)].length * this.#blockSize;
+  }
+
   /**
    * How many blocks must be available for the first `count` tokens behind those that other blocks already have, or behind
    * `length` tokens that the sequence brings, if these are more.

@@ -7,13 +7,8 @@ import { pagePaths } from '../http/page/page-routes.ts';
 import { readBytes } from '../http/read-body.ts';
 import { forward, type ForwardedRequest, wholeBody } from './forward.ts';
 import { joinedMetrics } from './joined-metrics.ts';
-import { tokensOfBody } from './tokens-of-body.ts';
-
-/** A server of the same model among several. */
-export interface Replica {
-  /** Where it listens. Null while it starts. */
-  readonly url: string | null;
-}
+import { type BegunRequest, type Replica, ReplicaLoads } from './replica-loads.ts';
+import { estimateOf, nothingAsked, type RequestEstimate } from './request-estimate.ts';
 
 /** Options of `replicaApp`. */
 export interface ReplicaAppOptions {
@@ -46,56 +41,45 @@ export interface ReplicaApp extends OpenAIApp {
   readonly open: number;
 }
 
+/** Who asks for what, and who may answer. */
+interface Asked {
+  readonly estimate: RequestEstimate;
+  readonly tenant: string;
+  readonly among: readonly Replica[];
+}
+
 /**
  * Divides requests between servers of the same model: each goes to the one with the fewest tokens outstanding, which are
- * estimated by the length of the body and by the tokens that it asks for. `/metrics` has the figures of all, and `/state` those
- * of the first one.
+ * estimated by the length of the body and by the tokens that it asks for. Tokens of a prompt that a server was given before,
+ * and that its cache should have, do not count. `/metrics` has the figures of all, and `/state` those of the first one.
  */
 export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
   checkOptions('replicaApp', options, replicaRules);
   const { replicas, apiKeys = [], onRankFailure = 'error', maxBodyBytes = 2 ** 20 } = options;
   const keys = new ApiKeys(apiKeys);
-  const outstanding = new Map(replicas.map((replica) => [replica, 0]));
+  const loads = new ReplicaLoads(replicas);
   let isClosing = false;
   let open = 0;
 
-  /** The address of the replica with the least to do, and the replica. Throws ApiError 503 if none listens. */
-  const choose = (
-    among: readonly Replica[],
-    lost: ReadonlySet<string>,
-  ): { readonly url: string; readonly replica: Replica } => {
-    const [first] = among
-      .flatMap((replica) =>
-        replica.url === null || lost.has(replica.url) ? [] : [{ replica, url: replica.url }],
-      )
-      .toSorted((a, b) => (outstanding.get(a.replica) ?? 0) - (outstanding.get(b.replica) ?? 0));
-    if (first !== undefined) return first;
-    throw new ApiError(503, 'No rank answers at the moment. Try again later.', {
-      type: 'server_error',
-      code: 'no_rank',
-      headers: { 'retry-after': '1' },
-    });
-  };
-  /** Counts a request that a replica answers. Returns what is to be called when it is over. */
-  const begin = (replica: Replica, tokens: number): (() => void) => {
-    const add = (sign: 1 | -1): void => {
-      open += sign;
-      outstanding.set(replica, (outstanding.get(replica) ?? 0) + sign * tokens);
+  /** Chooses who answers a request, and counts it. Throws ApiError 503 if none listens. */
+  const begin = ({ estimate, tenant, among }: Asked, lost: ReadonlySet<string>): BegunRequest => {
+    const begun = loads.begin(estimate, { tenant, among, lost });
+    if (begun === null) throw noRank();
+    open++;
+    return {
+      ...begun,
+      end: () => {
+        open--;
+        begun.end();
+      },
     };
-    add(1);
-    return () => add(-1);
   };
 
   /** Passes a request on. A whole answer is read to its end first, so that another rank can begin anew if it is cut off. */
-  const pass = async (
-    request: ForwardedRequest,
-    tokens: number,
-    among = replicas,
-  ): Promise<Response> => {
+  const pass = async (request: ForwardedRequest, asked: Asked): Promise<Response> => {
     const lost = new Set<string>();
     for (;;) {
-      const { url, replica } = choose(among, lost);
-      const end = begin(replica, tokens);
+      const { replica, url, end } = begin(asked, lost);
       let isStream = false;
       try {
         const answer = await forward(url, request);
@@ -105,6 +89,7 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
       } catch (error) {
         if (request.signal.aborted) throw error;
         lost.add(url);
+        loads.forget(replica);
         // What could not be connected to has begun nothing.
         if (onRankFailure === 'error' && !isRefused(error)) throw rankLost();
       } finally {
@@ -115,12 +100,16 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
 
   const metrics = async (request: ForwardedRequest): Promise<Response> => {
     const texts = new Map<number, string>();
-    for (const [index, { url }] of replicas.entries()) {
-      if (url === null) continue;
-      const text = await forward(url, request)
+    for (const [index, replica] of replicas.entries()) {
+      if (replica.url === null) continue;
+      const text = await forward(replica.url, request)
         .then(wholeBody)
         .catch(() => null);
-      if (text !== null) texts.set(index, new TextDecoder().decode(text));
+      if (text === null) continue;
+      texts.set(
+        index,
+        `${new TextDecoder().decode(text)}\n${expectedText(loads.expectedOf(replica))}`,
+      );
     }
     return new Response(joinedMetrics(texts), {
       headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
@@ -136,7 +125,7 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
       return Response.json(body, { status: status === 'ok' ? 200 : 503 });
     }
     const isPage = request.method === 'GET' && pagePaths.includes(pathname);
-    if (!isPage) keys.tenantOf(request.headers.get('authorization') ?? undefined);
+    const tenant = isPage ? '' : keys.tenantOf(request.headers.get('authorization') ?? undefined);
     if (isClosing && request.method !== 'GET') throw closingError();
     const body = request.method === 'POST' ? await readBytes(request, maxBodyBytes) : null;
     const forwarded = {
@@ -148,9 +137,10 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
     };
     if (pathname === '/metrics' && request.method === 'GET') return metrics(forwarded);
     // The page draws one cache, and not one after the other.
-    if (pathname === '/state')
-      return pass(forwarded, 0, replicas.filter(({ url }) => url !== null).slice(0, 1));
-    return pass(forwarded, body === null ? 0 : tokensOfBody(body));
+    const isState = pathname === '/state';
+    const among = isState ? replicas.filter(({ url }) => url !== null).slice(0, 1) : replicas;
+    const estimate = body === null ? nothingAsked : estimateOf(pathname, body);
+    return pass(forwarded, { estimate, tenant, among });
   };
 
   return {
@@ -188,20 +178,26 @@ function responseOf(answer: IncomingMessage, body: BodyInit): Response {
 /** The parts of an answer as they come. One that is cut off is cut off for the client, too. */
 function streamOf(answer: IncomingMessage, onEnd: () => void): ReadableStream<Uint8Array> {
   const parts = answer[Symbol.asyncIterator]();
+  let isOver = false;
+  // A client that leaves while a part is awaited cancels the stream, and then ends the wait, too.
+  const endOnce = (): void => {
+    if (!isOver) onEnd();
+    isOver = true;
+  };
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
         const { done, value } = await parts.next();
         if (done !== true) return controller.enqueue(value);
-        onEnd();
+        endOnce();
         controller.close();
       } catch (error) {
-        onEnd();
+        endOnce();
         controller.error(error);
       }
     },
     cancel() {
-      onEnd();
+      endOnce();
       answer.destroy();
     },
   });
@@ -209,6 +205,24 @@ function streamOf(answer: IncomingMessage, onEnd: () => void): ReadableStream<Ui
 
 function isRefused(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED';
+}
+
+/** The figure of a replica that it does not know itself. */
+function expectedText(expected: number): string {
+  const name = 'shardwise:expected_prefix_tokens_total';
+  return [
+    `# HELP ${name} Estimated tokens of prompts that the cache was expected to have.`,
+    `# TYPE ${name} counter`,
+    `${name} ${expected}\n`,
+  ].join('\n');
+}
+
+function noRank(): ApiError {
+  return new ApiError(503, 'No rank answers at the moment. Try again later.', {
+    type: 'server_error',
+    code: 'no_rank',
+    headers: { 'retry-after': '1' },
+  });
 }
 
 function rankLost(): ApiError {
