@@ -34,25 +34,3 @@ describeSite('requests that a page serves', (site) => {
     await page.close();
   });
 });
-
-describeSite(
-  'requests that a page serves on WebGPU',
-  (site) => {
-    test('are answered, too', async () => {
-      const { page, problems } = await site.open('/guides/serve');
-      await page.getByLabel('Device', { exact: true }).selectOption('webgpu');
-      await page.getByLabel('Steps of training', { exact: true }).selectOption('25');
-      await page.getByLabel('Steps that answer', { exact: true }).selectOption('as they come');
-      await page.getByRole('button', { name: 'Train and serve' }).click();
-      const ask = page.getByRole('button', { name: 'Ask six at once' });
-      await ask.waitFor({ timeout: 2 * WAIT_MS });
-      await ask.click();
-      await page.locator('.served li.over').nth(5).waitFor({ timeout: WAIT_MS });
-      const said = (await page.locator('.explorer .summary').textContent()) ?? '';
-      expect(said).toMatch(/^0 run, 0 wait, 0 of 24 blocks are used\. .* by WebGPU/);
-      expect(problems).toEqual([]);
-      await page.close();
-    }, 600_000);
-  },
-  { withWebGpu: true },
-);

@@ -87,14 +87,8 @@ describeSite('trainings in pages', (site) => {
       const text = await page.locator('.loads').textContent();
       return Number(/([\d.]+) % of tokens are dropped/.exec(text ?? '')?.[1]);
     };
-    const [freely, byLoss, byBias] = [
-      await dropped('by nothing'),
-      await dropped('by a loss'),
-      await dropped('by a bias'),
-    ];
-    expect(freely).toBeGreaterThan(25);
-    expect(byLoss).toBeLessThan(15);
-    expect(byBias).toBeLessThan(15);
+    expect(await dropped('by nothing')).toBeGreaterThan(25);
+    expect(await dropped('by a loss')).toBeLessThan(15);
     expect(problems).toEqual([]);
     await page.close();
   }, 400_000);

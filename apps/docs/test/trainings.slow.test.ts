@@ -39,6 +39,17 @@ describeSite('long trainings in pages', (site) => {
     await page.close();
   }, 300_000);
 
+  test('experts drop few tokens by a bias', async () => {
+    const { page, problems } = await site.open('/explore/experts');
+    const loss = await trainInPage(page, { Balance: 'by a bias', Capacity: '1.25 shares' });
+    expect(loss).toBeLessThan(0.4);
+    const text = await page.locator('.loads').textContent();
+    const share = /([\d.]+) % of tokens are dropped/.exec(text ?? '')?.[1];
+    expect(Number(share)).toBeLessThan(15);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 300_000);
+
   test('one, two and four ranks lose alike, and FSDP as DDP', async () => {
     const { page, problems } = await site.open('/explore/training');
     const alone = await trainInPage(page, { Ranks: '1', Strategy: 'ddp' });

@@ -7,8 +7,8 @@ import { planKernels } from '../src/plan/plan-kernels.ts';
 import type { GpuBuffer } from '../src/device/gpu-buffer.ts';
 import { GpuMemory } from '../src/device/gpu-memory.ts';
 import { GpuSession } from '../src/device/gpu-session.ts';
-import { findGpu } from '../src/find-gpu.ts';
 import { webgpu } from '../src/index.ts';
+import { openGpu } from './open-gpu.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
 const elements = 4096;
@@ -17,9 +17,7 @@ describe.skipIf(reason !== undefined)(
   `an executable${reason ? ` (not here: ${reason})` : ''}`,
   () => {
     test('gives each run its own parameters, also if a later run is divided before the first one is compiled', async () => {
-      const adapter = await (await findGpu()).requestAdapter();
-      const gpu = await adapter?.requestDevice();
-      if (gpu === undefined) throw new Error('no device');
+      const gpu = await openGpu();
       const session = new GpuSession(gpu, { submissionMs: 250, timeoutMs: 60_000 });
       const memory = new GpuMemory(gpu, { memoryBytes: 2 ** 24 }, session.fail, session.destroy);
       let workLimit = 2 ** 30;
