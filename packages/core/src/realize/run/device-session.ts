@@ -167,7 +167,12 @@ export class DeviceSession implements Session {
   readonly issueInOrder: CallOrder = async (issue) => {
     if (rankState.unissued.size > 0) this.#runAhead(takeBacklog());
     if (!this.isComputing) return issue();
-    const { done } = await this.#calls.run(async () => ({ done: issue() }));
+    const { done } = await this.#calls.run(async () => {
+      const done = issue();
+      // It is awaited below, and can have been rejected a turn before that.
+      done.catch(() => undefined);
+      return { done };
+    });
     return done;
   };
 
