@@ -3,7 +3,7 @@ import { allReduce, LineMesh, setRank, tensor } from '@shardwise/core';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bufferUsage } from '../src/device/gpu-constants.ts';
-import { findGpu } from '../src/find-gpu.ts';
+import { openGpu } from './open-gpu.ts';
 import { webgpu } from '../src/index.ts';
 import { WebGpuBackend } from '../src/webgpu-backend.ts';
 
@@ -23,9 +23,7 @@ describe.skipIf(reason !== undefined)(
     let step: (value: number) => Promise<number>;
 
     beforeAll(async () => {
-      const adapter = await (await findGpu()).requestAdapter();
-      if (adapter === null) throw new Error('the adapter is gone');
-      const gpu = await adapter.requestDevice();
+      const gpu = await openGpu();
       const create = gpu.createBuffer.bind(gpu);
       gpu.createBuffer = (descriptor) => {
         if (descriptor.usage & bufferUsage.mapRead) created++;

@@ -2,7 +2,7 @@ import { manualSeed, nn, optim, ones, randn, setRank, type Tensor, tensor } from
 import { BackendError, OutOfMemoryError } from '@shardwise/core/spec';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { describe, expect, test } from 'vitest';
-import { findGpu } from '../src/find-gpu.ts';
+import { openGpu } from './open-gpu.ts';
 import { webgpu } from '../src/index.ts';
 import { WebGpuBackend } from '../src/webgpu-backend.ts';
 
@@ -10,9 +10,7 @@ const reason = await reasonWithoutDevice(webgpu);
 
 /** Returns a backend and the device that it computes on, which a test may break. */
 async function breakable(timeoutMs = 60_000): Promise<{ gpu: GPUDevice; device: WebGpuBackend }> {
-  const adapter = await (await findGpu()).requestAdapter();
-  const gpu = await adapter?.requestDevice();
-  if (gpu === undefined) throw new Error('no device');
+  const gpu = await openGpu();
   const memoryBytes = 2 ** 30;
   const device = new WebGpuBackend(gpu, {
     adapter: 'breakable',

@@ -1,5 +1,5 @@
 import { bufferUsage } from '../src/device/gpu-constants.ts';
-import { findGpu } from '../src/find-gpu.ts';
+import { openGpu } from './open-gpu.ts';
 import { WebGpuBackend } from '../src/webgpu-backend.ts';
 
 /** A device whose bindings are limited to a number of bytes. It also records what its kernels have bound so far. */
@@ -14,9 +14,7 @@ export interface DeviceOfSmallBindings {
 }
 
 export async function createSmallBindings(bindingBytes: number): Promise<DeviceOfSmallBindings> {
-  const adapter = await (await findGpu()).requestAdapter();
-  if (adapter === null) throw new Error('the adapter is gone');
-  const gpu = await adapter.requestDevice();
+  const gpu = await openGpu();
   const bind = gpu.createBindGroup.bind(gpu);
   gpu.createBindGroup = (descriptor) => {
     const bound = [...descriptor.entries].flatMap(({ resource }) =>

@@ -1,7 +1,7 @@
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Staging } from '../src/device/staging.ts';
-import { findGpu } from '../src/find-gpu.ts';
+import { openGpu } from './open-gpu.ts';
 import { webgpu } from '../src/index.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
@@ -12,9 +12,7 @@ describe.skipIf(reason !== undefined)(
     let device: GPUDevice;
 
     beforeAll(async () => {
-      const adapter = await (await findGpu()).requestAdapter();
-      if (adapter === null) throw new Error('the adapter is gone');
-      device = await adapter.requestDevice();
+      device = await openGpu();
     });
     afterAll(() => device.destroy());
 

@@ -12,7 +12,7 @@ import {
 import { subscribe, type TimelineEvent } from '@shardwise/core/extend';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { findGpu } from '../src/find-gpu.ts';
+import { openGpu } from './open-gpu.ts';
 import { webgpu } from '../src/index.ts';
 import { WebGpuBackend } from '../src/webgpu-backend.ts';
 
@@ -114,9 +114,7 @@ describe.skipIf(reason !== undefined)(
     });
 
     test('have their kernels compiled at once and in parallel, each text once', async () => {
-      const adapter = await (await findGpu()).requestAdapter();
-      const gpu = await adapter?.requestDevice();
-      if (gpu === undefined) throw new Error('no device');
+      const gpu = await openGpu();
       const compile = gpu.createComputePipelineAsync.bind(gpu);
       let [asked, underWay, most] = [0, 0, 0];
       gpu.createComputePipelineAsync = async (descriptor) => {
