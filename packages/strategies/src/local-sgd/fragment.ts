@@ -69,20 +69,10 @@ export class Fragment {
   /** Begins with the present values. */
   async begin(meeting: Meeting): Promise<void> {
     this.#state = {
-      anchor: await this.#read(),
+      anchor: await this.values(),
       momentum: meeting.outer === null ? null : new Float32Array(this.elements),
       errors: this.#noErrors(meeting),
     };
-  }
-
-  /** The present values of the parameters. Shape: -> [n]. */
-  values(): Promise<Float32Array> {
-    return this.#read();
-  }
-
-  /** Writes values into the parameters, and changes nothing else. Shape: values [n]. */
-  async assign(values: Float32Array): Promise<void> {
-    await this.#write(values);
   }
 
   /** Goes on from a saved state. `mean` is one that was on its way. */
@@ -102,7 +92,7 @@ export class Fragment {
   async replace({ anchor, momentum }: SharedFragment, meeting: Meeting): Promise<void> {
     this.#state = { anchor, momentum, errors: this.#noErrors(meeting) };
     this.#agreed = null;
-    await this.#write(anchor);
+    await this.assign(anchor);
   }
 
   /**
@@ -110,7 +100,7 @@ export class Fragment {
    * does not wait for.
    */
   async send({ outer, group }: Meeting, completed: number): Promise<void> {
-    const own = await this.#read();
+    const own = await this.values();
     const { anchor, errors } = this.#known();
     if (outer !== null) {
       for (let at = 0; at < own.length; at++) own[at] = (anchor[at] ?? 0) - (own[at] ?? 0);
@@ -135,7 +125,7 @@ export class Fragment {
     const { anchor, momentum } = this.#known();
     if (outer === null || momentum === null) anchor.set(mean);
     else outerStep(anchor, mean, momentum, outer);
-    await this.#write(alpha === 0 ? anchor : mixed(anchor, await this.#read(), alpha));
+    await this.assign(alpha === 0 ? anchor : mixed(anchor, await this.values(), alpha));
   }
 
   #noErrors({ bits, group }: Meeting): CompressionErrors | null {
@@ -147,7 +137,8 @@ export class Fragment {
     return this.#state;
   }
 
-  async #read(): Promise<Float32Array> {
+  /** The present values of the parameters. Shape: -> [n]. */
+  async values(): Promise<Float32Array> {
     const values = new Float32Array(this.elements);
     let at = 0;
     for (const [, part] of this.#parameters) {
@@ -159,7 +150,8 @@ export class Fragment {
     return values;
   }
 
-  async #write(values: Float32Array): Promise<void> {
+  /** Writes values into the parameters, and changes nothing else. Shape: values [n]. */
+  async assign(values: Float32Array): Promise<void> {
     withoutValues(() =>
       noGrad(() => {
         let at = 0;
