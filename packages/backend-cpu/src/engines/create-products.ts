@@ -4,7 +4,7 @@ import { attentionPlanning } from '../plan/attention/plan-attention-instructions
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../memory/native-calls.ts';
-import { packedBytes } from './products/plan-tasks.ts';
+import { packedBytes } from './products/operand-panels.ts';
 import { PlannedTasks } from './products/planned-tasks.ts';
 import { productMachine } from './products/product-machine.ts';
 import { CompiledGroupedProduct } from './products/compiled-grouped-product.ts';

@@ -36,7 +36,8 @@ export interface Panels {
 }
 
 /**
- * Where the kernel finds its operands: both packed; the rows in the operand, if a row's units lie together there; or the
- * columns in the operand, if a unit's columns lie together there.
+ * Where the kernel finds its operands: both packed; the rows in the operand, if a row's units lie together there; the
+ * columns in the operand, if a unit's columns lie together there; or columns whose units lie together in the operand, which are
+ * transposed in registers. The last one finds rows of f32 in their operand, too.
  */
-export type TileSource = 'packed' | 'operand' | 'columns';
+export type TileSource = 'packed' | 'operand' | 'columns' | 'transposed';

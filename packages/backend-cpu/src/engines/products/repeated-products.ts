@@ -7,7 +7,8 @@ import {
 import type { ProductCode } from '../../emit/products/product-code.ts';
 import { addressOf } from '../../memory/host-address.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
-import { packedBytesOf, planTasks } from './plan-tasks.ts';
+import { packedBytesOf } from './operand-panels.ts';
+import { planTasks } from './plan-tasks.ts';
 import type { ProductResources } from './run-parts.ts';
 import type { ThreadTasks } from './thread-tasks.ts';
 

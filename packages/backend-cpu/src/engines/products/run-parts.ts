@@ -1,4 +1,5 @@
-import { packedBytesOf, planTasksWithLoops } from './plan-tasks.ts';
+import { packedBytesOf } from './operand-panels.ts';
+import { planTasksWithLoops } from './plan-tasks.ts';
 import type { PlannedTasks } from './planned-tasks.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';

@@ -49,6 +49,8 @@ export function createProductCode(
     }
     const by = kind === 'f32 to f32' ? 'elements' : half === 'pairs' ? 'pairs' : 'floats';
     for (const source of sourcesOf[by]) {
+      // Squares of eight columns and four units are transposed in vectors of 32 bytes.
+      if (source === 'transposed' && vectors.lanes !== 8) continue;
       for (let rows = 1; rows <= vectors.tile.rows; rows++) {
         const label = emitTile(code, vectors, { kind, by, source, rows });
         labels.set(`tile ${kind} ${source} ${rows}`, label);
@@ -91,9 +93,9 @@ function vectorsOf(code: Assembler, features: ProcessorFeatures): Vectors {
 
 /** Where kernels of each kind find their operands. */
 const sourcesOf: Readonly<Record<TileOptions['by'], readonly TileSource[]>> = {
-  elements: ['packed', 'operand', 'columns'],
+  elements: ['packed', 'operand', 'columns', 'transposed'],
   pairs: ['packed', 'operand'],
-  floats: ['packed'],
+  floats: ['packed', 'transposed'],
 };
 
 /** The forms of the panels of both sides. */
