@@ -54,7 +54,7 @@ export interface TransposedColumns {
 /**
  * Multiplies rows by 16 columns of an operand whose units of a column lie together. The operand is read once, in order,
  * and squares of it are transposed in registers: eight columns are the lanes of a vector, and the terms of each sum are added
- * in the order of k. While it reads, it asks for the next 16 columns, which lie behind these.
+ * in the order of k. While it reads eight columns, it asks for the eight behind them.
  *
  * f32 rows are read where they lie. Rows of bf16 are packed as floats. rsi: the rows. rdx: the first column. rcx: the number of
  * units, a multiple of `SQUARE_UNITS`. Changes rax, rcx, rsi and rdx.
@@ -68,9 +68,9 @@ export function emitTransposedColumns(code: Assembler, options: TransposedColumn
   code.store(firstColumn, rdx);
   code.store(firstRow, rsi);
   code.store(unitCount, rcx);
-  // rbx: what is asked for, 16 columns ahead.
+  // rbx: what is asked for, eight columns ahead.
   code.mov(rbx, taskField('multiply', 'rightStrideBytes'));
-  code.shl(rbx, 4);
+  code.shl(rbx, Math.log2(COLUMNS));
   code.add(rbx, rdx);
   code.mov(r13, taskField('multiply', 'leftStrideBytes'));
   for (const half of [0, 1] as const) {
