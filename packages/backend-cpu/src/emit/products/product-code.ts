@@ -23,6 +23,8 @@ export interface ProductCode {
    */
   tile(kind: ProductKind, source: TileSource, rows: number): Address | undefined;
   panels(kind: ProductKind): Panels;
+  /** The routines by which threads share parts (emit-crew.ts). Absent: each part is a call of its own. */
+  readonly crew?: { readonly work: NativeCode; readonly help: NativeCode };
 }
 
 /** The sizes of panels for a kind of product. */

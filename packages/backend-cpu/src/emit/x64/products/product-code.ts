@@ -2,6 +2,7 @@ import { Assembler } from '../assembler.ts';
 import { codeAt, type ExecutableMemory, placeCode } from '../../../memory/executable-memory.ts';
 import { emitCalls } from '../emit-calls.ts';
 import { at, r15, rax, rbp, rdi } from '../operands.ts';
+import { emitCrew } from './emit-crew.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
 import { emitRepeat } from './emit-repeat.ts';
@@ -30,6 +31,7 @@ export function createProductCode(
   const run = emitRun(code);
   const callLoop = emitCallLoop(code);
   const repeat = emitRepeat(code);
+  const crew = emitCrew(code, run);
   const labels = new Map<string, Label>();
   for (const packing of ['f32', 'bf16', 'f32 as bf16'] as const) {
     const forms = packing === 'f32' ? floatForms : halfForms[half];
@@ -73,6 +75,7 @@ export function createProductCode(
   const ofHalves = panelsOf(halfForms[half], half === 'tiles' ? AMX_UNITS : 1);
   return {
     run: codeAt(addressOf(run)),
+    crew: { work: codeAt(addressOf(crew.work)), help: codeAt(addressOf(crew.help)) },
     callLoop: addressOf(callLoop),
     repeat: addressOf(repeat),
     packing: (side, packing, transposes) =>
