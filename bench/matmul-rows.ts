@@ -91,7 +91,10 @@ async function figureOf(
   const products = await Promise.all(
     rowCounts.map(async (rows) => {
       const executable = await device.compile(productOf(rows, inputs, outputs, transposed));
-      const [left, result] = [x.subBuffer(0, 4 * rows * inputs), y.subBuffer(0, 4 * rows * outputs)];
+      const [left, result] = [
+        x.subBuffer(0, 4 * rows * inputs),
+        y.subBuffer(0, 4 * rows * outputs),
+      ];
       return { executable, run: (of: DeviceBuffer) => executable.run([left, of], [result]) };
     }),
   );
@@ -101,10 +104,7 @@ async function figureOf(
     return (all.length * bytes) / (performance.now() - start) / 1e6;
   };
   const rates = [...products.map((): number[] => []), [] as number[]];
-  const runs = [
-    ...products.map(({ run }) => run),
-    (of: DeviceBuffer) => reading.run([of], [sum]),
-  ];
+  const runs = [...products.map(({ run }) => run), (of: DeviceBuffer) => reading.run([of], [sum])];
   // The first round links.
   for (let index = 0; index <= rounds; index++) {
     for (const [at, run] of runs.entries()) {

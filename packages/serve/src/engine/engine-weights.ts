@@ -1,4 +1,10 @@
-import { checkOptions, type Module, option, type OptionRules, type Parameter } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  type Module,
+  option,
+  type OptionRules,
+  type Parameter,
+} from '@shardwise/core/extend';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { weightsVersion } from './weights-version.ts';
 

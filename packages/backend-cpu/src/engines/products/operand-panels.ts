@@ -184,4 +184,3 @@ export function packedRight(product: MatrixProduct, code: ProductCode, along: Bl
     rightStrideBytes: 0,
   };
 }
-

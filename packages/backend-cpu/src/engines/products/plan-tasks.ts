@@ -194,14 +194,20 @@ function addTransposing(tasks: TaskList, product: MatrixProduct, code: ProductCo
   const columnBytes = bytesOfPacking(rightPacking) * right.columnStride;
   const across = { start: 0, size: whole };
   const left = isRead ? readLeft(product, code, down, along) : packedLeft(product, code, along);
-  addMultiply(tasks, product, code, { down, across, along }, {
-    source: 'transposed',
-    ...left,
-    rightOperand: 'right',
-    rightOffset: right.byteOffset,
-    rightPanelBytes: panels.columns * columnBytes,
-    rightStrideBytes: columnBytes,
-  });
+  addMultiply(
+    tasks,
+    product,
+    code,
+    { down, across, along },
+    {
+      source: 'transposed',
+      ...left,
+      rightOperand: 'right',
+      rightOffset: right.byteOffset,
+      rightPanelBytes: panels.columns * columnBytes,
+      rightStrideBytes: columnBytes,
+    },
+  );
 }
 
 /** Adds the tasks of a product whose right operand is read where it lies, except for the columns of no whole panel. */
@@ -276,4 +282,3 @@ function addMultiply(
     scale,
   });
 }
-

@@ -1,5 +1,9 @@
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
-import { bytesOfPacking, bytesOfResult, type ProductKind } from '../../program/work/product-kinds.ts';
+import {
+  bytesOfPacking,
+  bytesOfResult,
+  type ProductKind,
+} from '../../program/work/product-kinds.ts';
 import type { ProductResources } from './run-parts.ts';
 
 /** Who shares out products, and how fast. */

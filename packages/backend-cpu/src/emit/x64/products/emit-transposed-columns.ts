@@ -166,9 +166,7 @@ function emitSquare(code: Assembler, options: TransposedColumns, firstUnit: numb
 function rowElement(row: number, byteOffset: number): Memory {
   const base = row < 3 ? rsi : r14;
   const behind = row % 3;
-  return behind === 0
-    ? at(base, byteOffset)
-    : indexed(base, r13, behind === 1 ? 1 : 2, byteOffset);
+  return behind === 0 ? at(base, byteOffset) : indexed(base, r13, behind === 1 ? 1 : 2, byteOffset);
 }
 
 /** Loads 16 bytes of each of eight columns, and returns vectors of their units, in order. */
