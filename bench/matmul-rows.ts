@@ -81,7 +81,7 @@ async function figureOf(
   const most = Math.max(...rowCounts);
   const bufferOf = (count: number): DeviceBuffer => {
     const buffer = device.alloc(4 * count);
-    const values = Float32Array.from({ length: count }, (_, index) => (index % 101) / 101);
+    const values = new Float32Array(count).fill(0.5);
     device.write(buffer, new Uint8Array(values.buffer));
     return buffer;
   };
