@@ -4,7 +4,6 @@ import { attentionPlanning } from '../plan/attention/plan-attention-instructions
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../memory/native-calls.ts';
-import type { ProductCode } from '../emit/products/product-code.ts';
 import { Crew, MAX_HELPERS } from './products/crew.ts';
 import { packedBytes } from './products/operand-panels.ts';
 import { PlannedTasks } from './products/planned-tasks.ts';
@@ -53,7 +52,7 @@ export function createProducts(
   };
 }
 
-function resourcesOf(code: ProductCode, threads: number): ProductResources {
+function resourcesOf(code: ProductResources['code'], threads: number): ProductResources {
   const canOverlap = callThreads();
   const hasCrew = canOverlap && threads > 1 && threads - 1 <= MAX_HELPERS;
   return {

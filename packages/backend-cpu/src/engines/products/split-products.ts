@@ -4,10 +4,16 @@ import {
   bytesOfResult,
   type ProductKind,
 } from '../../program/work/product-kinds.ts';
-import type { ProductResources } from './run-parts.ts';
+import type { ProductCode } from '../../emit/products/product-code.ts';
 
 /** Who shares out products, and how fast. */
-export type Sharing = Pick<ProductResources, 'code' | 'threads' | 'crew' | 'canOverlap'>;
+interface Sharing {
+  readonly code: ProductCode;
+  readonly threads: number;
+  /** Null if starting a thread takes some 50 µs. */
+  readonly crew: object | null;
+  readonly canOverlap: boolean;
+}
 
 /**
  * How many multiplications and additions make a part worth a thread of its own. Starting a thread and waiting for its
