@@ -10,6 +10,7 @@ import { expertLearning } from './expert-learning.ts';
 import { lengths } from './lengths.ts';
 import { load as loadModel } from './load/load.ts';
 import { matmul } from './matmul.ts';
+import { matmulRows } from './matmul-rows.ts';
 import { matmulRule } from './matmul-rule.ts';
 import { memory } from './memory.ts';
 import { models } from './models/models.ts';
@@ -38,6 +39,7 @@ const benches: Readonly<Record<string, Bench>> = {
   train,
   shares,
   matmul,
+  'matmul-rows': matmulRows,
   'matmul-rule': matmulRule,
   page,
   webgpu,

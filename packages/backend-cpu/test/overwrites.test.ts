@@ -10,7 +10,7 @@ import { analyse, type Analysis } from '../src/plan/analyse.ts';
 import { locate, type Locations } from '../src/plan/storage.ts';
 import { acquire, type CompileHost, ownProducts, targetOf } from '../src/run/compile.ts';
 import { CpuExecutable } from '../src/run/executable.ts';
-import { link } from '../src/run/link.ts';
+import { link, linkPartition } from '../src/run/link.ts';
 import { WorkQueue } from '../src/run/work-queue.ts';
 import { wasmParts } from '../src/wasm-parts.ts';
 import {
@@ -82,7 +82,10 @@ describe.each(Object.keys(parts))('on %s, random programs', (name) => {
       locations: Locations,
     ): Promise<readonly Uint8Array[]> {
       const fallbacks = await acquire(analysis, analysis, host);
-      const linked = link(analysis, fallbacks, targetOf(host));
+      const target = targetOf(host);
+      const linked = link(analysis, (partition, index) =>
+        linkPartition(partition, fallbacks[index], target),
+      );
       const executable = new CpuExecutable(host, locations, fallbacks, () => linked);
       const inputs = program.inputs.map((_, input) => {
         const buffer = arena.alloc(elements * 4);

@@ -47,6 +47,17 @@ describe('what depends on sizes', () => {
     expect(Sized.of(symbols, () => ({ table }))?.isFixed).toBe(true);
   });
 
+  it('has the same objects where the sizes that they depend on have not changed', () => {
+    const sized = Sized.of(symbols, ([b = 0, t = 0]) => ({
+      rows: { count: b, byName: new Map([['rows', b]]) },
+      keys: [t],
+    }));
+    const [first, next] = [sized?.at([2, 4]), sized?.at([2, 5])];
+    expect(next).toEqual({ rows: { count: 2, byName: new Map([['rows', 2]]) }, keys: [5] });
+    expect(next?.rows).toBe(first?.rows);
+    expect(sized?.at([3, 5]).rows).not.toBe(first?.rows);
+  });
+
   it('has NaN for what varies as a pattern, and at most the largest numbers', () => {
     const sized = Sized.of(symbols, ([b = 0, t = 0]) => [3, b * t, 600 - b]);
     expect(sized?.pattern()).toEqual([3, NaN, NaN]);

@@ -4,7 +4,8 @@ import { attentionPlanning } from '../plan/attention/plan-attention-instructions
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
 import { callThreads } from '../memory/native-calls.ts';
-import { packedBytes } from './products/plan-tasks.ts';
+import { Crew, MAX_HELPERS } from './products/crew.ts';
+import { packedBytes } from './products/operand-panels.ts';
 import { PlannedTasks } from './products/planned-tasks.ts';
 import { productMachine } from './products/product-machine.ts';
 import { CompiledGroupedProduct } from './products/compiled-grouped-product.ts';
@@ -37,15 +38,7 @@ export function createProducts(
   }
   const pagedPlans = new PagedPlans();
   let made: ProductResources | undefined;
-  const resources = (): ProductResources =>
-    (made ??= {
-      code: machine.code,
-      plannedTasks: new PlannedTasks(machine.code),
-      threads,
-      packedOf: sharedMemory(packedBytes),
-      tile: sharedMemory(0),
-      canOverlap: callThreads(),
-    });
+  const resources = (): ProductResources => (made ??= resourcesOf(machine.code, threads));
   return {
     by: { by: 'own', instructions: machine.instructions },
     own: { bf16: true, thin: batchInvariant },
@@ -56,6 +49,20 @@ export function createProducts(
       planning: attentionPlanning,
       link: (memory, work, loops) => linkAttention(memory, work, resources(), loops, pagedPlans),
     },
+  };
+}
+
+function resourcesOf(code: ProductResources['code'], threads: number): ProductResources {
+  const canOverlap = callThreads();
+  const hasCrew = canOverlap && threads > 1 && threads - 1 <= MAX_HELPERS;
+  return {
+    code,
+    plannedTasks: new PlannedTasks(code),
+    threads,
+    crew: hasCrew && code.crew !== undefined ? new Crew(code.crew, threads) : null,
+    packedOf: sharedMemory(packedBytes),
+    tile: sharedMemory(0),
+    canOverlap,
   };
 }
 

@@ -3,8 +3,10 @@ import { type SizedProgram } from '@shardwise/core/spec';
 import { analyse, type Analysis } from '../plan/analyse.ts';
 import { acquire, type CompileHost, isFallback, ownProducts, targetOf } from './compile.ts';
 import { CpuExecutable } from './executable.ts';
-import { link } from './link.ts';
+import { link, linkPartition } from './link.ts';
 import { type BatchedProduct, isThin } from '../program/work/batched-product.ts';
+import type { AnalysedPartition } from '../plan/analysed-partition.ts';
+import type { CompiledPartition } from '../program/partition.ts';
 import type { OwnProducts } from '../plan/products/product-of.ts';
 import { locate } from '../plan/storage.ts';
 
@@ -52,8 +54,14 @@ export async function compileSized(
   );
   const locations = locate(analysis.most().storage);
   const target = targetOf(host);
+  // What does not depend on the sizes that have changed is linked once. A program disposes of what other engines link for it.
+  const known = new WeakMap<AnalysedPartition, CompiledPartition>();
   return new CpuExecutable(host, locations, fallbacks, (sizes) =>
-    link(analysis.at(sizes), fallbacks, target),
+    link(analysis.at(sizes), (partition, index) => {
+      const linked = known.get(partition) ?? linkPartition(partition, fallbacks[index], target);
+      if (!isFallback(partition)) known.set(partition, linked);
+      return linked;
+    }),
   );
 }
 

@@ -4,7 +4,7 @@ import type { Products } from '../engines/products/products.ts';
 import type { AnalysedPartition } from '../plan/analysed-partition.ts';
 import { analyse, type Analysis } from '../plan/analyse.ts';
 import { CpuExecutable, type Host } from './executable.ts';
-import { link, type LinkTarget } from './link.ts';
+import { link, linkPartition, type LinkTarget } from './link.ts';
 import type { OwnProducts } from '../plan/products/product-of.ts';
 import type {
   FallbackEngine,
@@ -32,7 +32,10 @@ export async function compile(program: Program, host: CompileHost): Promise<CpuE
     host.fallback,
   );
   const fallbacks = await acquire(analysis, analysis, host);
-  const parts = link(analysis, fallbacks, targetOf(host));
+  const target = targetOf(host);
+  const parts = link(analysis, (partition, index) =>
+    linkPartition(partition, fallbacks[index], target),
+  );
   return new CpuExecutable(host, locate(analysis.storage), fallbacks, () => parts);
 }
 

@@ -5,6 +5,7 @@ import type { KernelCall } from '../kernels/kernel-call.ts';
 import { linkKernels } from '../kernels/link-kernels.ts';
 import type { Products } from '../engines/products/products.ts';
 import type { Analysis, Signature } from '../plan/analyse.ts';
+import type { AnalysedPartition } from '../plan/analysed-partition.ts';
 import type { CompiledFallbacks } from '../plan/partition/fallback-engine.ts';
 import type { StoragePlan } from '../plan/storage.ts';
 import type { CompiledPartition } from '../program/partition.ts';
@@ -24,27 +25,32 @@ export interface LinkTarget {
   readonly loops: LoopCode | null;
 }
 
+/** Makes a program runnable. `linkOne` links a partition, whose index is given. */
 export function link(
   { signature, partitions, parts, storage }: Analysis,
-  fallbacks: CompiledFallbacks,
-  { memory, products, loops }: LinkTarget,
+  linkOne: (partition: AnalysedPartition, index: number) => CompiledPartition,
 ): LinkedProgram {
-  const linked = partitions.map((partition, index): CompiledPartition => {
-    if (partition.kind === 'kernel') return linkKernels({ memory, loops }, partition.plan);
-    if (partition.kind === 'product') {
-      return linkProduct(partition.product, partition.epilogue, { memory, products, loops });
-    }
-    if (partition.kind === 'grouped') return products.linkGrouped(memory, partition.product);
-    if (partition.kind === 'attention') {
-      const { attention } = products;
-      if (loops === null || attention === null) throw new RangeError('nothing makes attention');
-      return attention.link(memory, partition.work, loops);
-    }
-    const compiled = fallbacks[index];
-    if (!compiled) throw new RangeError(`nothing runs partition ${index}`);
-    return compiled.link(memory, partition);
-  });
-  return { signature, partitions: linked, parts, storage };
+  return { signature, partitions: partitions.map(linkOne), parts, storage };
+}
+
+/** Makes a partition runnable. `compiled` is what runs it, if kernels or products do not. */
+export function linkPartition(
+  partition: AnalysedPartition,
+  compiled: CompiledFallbacks[number] | undefined,
+  { memory, products, loops }: LinkTarget,
+): CompiledPartition {
+  if (partition.kind === 'kernel') return linkKernels({ memory, loops }, partition.plan);
+  if (partition.kind === 'product') {
+    return linkProduct(partition.product, partition.epilogue, { memory, products, loops });
+  }
+  if (partition.kind === 'grouped') return products.linkGrouped(memory, partition.product);
+  if (partition.kind === 'attention') {
+    const { attention } = products;
+    if (loops === null || attention === null) throw new RangeError('nothing makes attention');
+    return attention.link(memory, partition.work, loops);
+  }
+  if (!compiled) throw new RangeError('nothing runs a partition');
+  return compiled.link(memory, partition);
 }
 
 /**

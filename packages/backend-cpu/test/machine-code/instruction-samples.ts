@@ -62,6 +62,9 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'call rax': (code) => code.call(rax),
   'call r9': (code) => code.call(r9),
   ret: (code) => code.ret(),
+  'lock xadd QWORD PTR [rbx+0x100],rax': (code) => code.lockXadd(at(rbx, 256), rax),
+  pause: (code) => code.pause(),
+  syscall: (code) => code.syscall(),
   cpuid: (code) => code.cpuid(),
   xgetbv: (code) => code.xgetbv(),
   vzeroupper: (code) => code.vzeroupper(),
@@ -200,6 +203,8 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
     code.maskedStore('vmaskmovps', at(rdi, 32), ymm(15), ymm(3)),
   'vpmaskmovd YMMWORD PTR [r9],ymm1,ymm11': (code) =>
     code.maskedStore('vpmaskmovd', at(r9), ymm(1), ymm(11)),
+  'vinsertf128 ymm9,ymm9,XMMWORD PTR [r9+rax*2],0x1': (code) =>
+    code.ternaryWith('vinsertf128', ymm(9), ymm(9), indexed(r9, rax, 2), 1),
   'vperm2f128 ymm1,ymm12,ymm3,0x31': (code) =>
     code.ternaryWith('vperm2f128', ymm(1), ymm(12), ymm(3), 0x31),
   'vblendvps ymm1,ymm2,ymm13,ymm4': (code) =>

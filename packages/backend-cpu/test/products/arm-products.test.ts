@@ -5,7 +5,8 @@ import {
   createArmProductCode,
   writeArmProducts,
 } from '../../src/emit/arm64/products/product-code.ts';
-import { packedBytesOf, planTasks } from '../../src/engines/products/plan-tasks.ts';
+import { packedBytesOf } from '../../src/engines/products/operand-panels.ts';
+import { planTasks } from '../../src/engines/products/plan-tasks.ts';
 import { operandNames } from '../../src/emit/products/task-layout.ts';
 import { ArmMachine } from './arm-machine.ts';
 import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';

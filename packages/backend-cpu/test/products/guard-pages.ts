@@ -1,7 +1,8 @@
 // Computes products whose operands and results end directly before, or begin directly behind, pages that nobody may
 // access. Code that reads or writes one byte too many crashes this process.
 import koffi from 'koffi';
-import { packedBytes, planTasks } from '../../src/engines/products/plan-tasks.ts';
+import { packedBytes } from '../../src/engines/products/operand-panels.ts';
+import { planTasks } from '../../src/engines/products/plan-tasks.ts';
 import { guardedMemory } from '../machine-code/guarded-memory.ts';
 import { codes } from './support.ts';
 import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';
@@ -29,6 +30,7 @@ const shapes = [
   [33, 65, 47],
   [64, 33, 64],
   [15, 17, 512],
+  [5, 49, 24],
 ] as const;
 
 let made = 0;

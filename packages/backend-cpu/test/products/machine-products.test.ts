@@ -111,6 +111,39 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
   });
 });
 
+describe.each(ways)('a product by %s of %s, packed as %s, of few rows', (set, kind, packing) => {
+  it.skipIf(codes[set] === undefined)(
+    'has the bits of these rows among many, however its operands lie',
+    () => {
+      const many = 40;
+      const [rows, columns] = [fc.integer({ min: 1, max: 8 }), fc.integer({ min: 1, max: 70 })];
+      fc.assert(
+        fc.property(
+          rows,
+          columns,
+          fc.integer({ min: 1, max: 30 }),
+          fc.constantFrom(1, 4, 8, 16),
+          fc.boolean(),
+          fc.boolean(),
+          (fewRows, width, blocks, unit, transposeRight, adds) => {
+            const depth = blocks * unit;
+            const stored = (values: Float32Array<ArrayBuffer>) =>
+              packing === 'bf16' ? toBf16(values) : values;
+            const sizes = { kind, packing, columns: width, depth, transposeRight, scale: 0.3 };
+            const of = { ...sizes, ...(adds ? { addend: numbers(width, 3) } : {}) };
+            const [left, right] = [numbers(many * depth, 1), stored(numbers(depth * width, 2))];
+            const all = multiply(codeOf(set), { ...of, rows: many }, stored(left), right);
+            const own = stored(left.slice(0, fewRows * depth));
+            const few = multiply(codeOf(set), { ...of, rows: fewRows }, own, right);
+            expect(few).toEqual(all.slice(0, fewRows * width));
+          },
+        ),
+        { numRuns: 60 },
+      );
+    },
+  );
+});
+
 describe.each(halfSets)('a product of bf16 by %s', (set) => {
   it.skipIf(codes[set] === undefined)('has the digits of bf16 in f32 where it is to', () => {
     // The second case sums its terms in two blocks.

@@ -58,6 +58,31 @@ describe('products on several threads', () => {
     expect(shared).toEqual(alone);
   });
 
+  it('have the bits that one thread makes, in many products of all sizes one after the other', async () => {
+    const [alone, shared] = [await cpu({ threads: 1 }), await cpu({ threads: 2 })];
+    // Products of these sizes take microseconds to milliseconds, and some are shared out by rows.
+    for (const [M, K, N] of [
+      [1, 512, 600],
+      [3, 700, 1000],
+      [40, 300, 400],
+      [300, 200, 100],
+    ] as const) {
+      const [a, b, c] = [f32(M, K), f32(K, N), f32(M, N)];
+      const program = programOf({ inputs: [a, b], instructions: [matmul(0, 1, c)], outputs: [2] });
+      const results: number[][] = [];
+      for (const backend of [alone, shared]) {
+        const executable = await backend.compile(program);
+        const inputs = [upload(backend, numbers(M * K, 1)), upload(backend, numbers(K * N, 2))];
+        const output = backend.alloc(4 * M * N);
+        for (let index = 0; index < 50; index++) {
+          await executable.run(inputs, [output]);
+        }
+        results.push(await download(backend, output));
+      }
+      expect(results[1]).toEqual(results[0]);
+    }
+  });
+
   it.each(Object.entries(codes))(
     'are shared out by %s so that every element is made once',
     (_, code) => {
@@ -66,7 +91,8 @@ describe('products on several threads', () => {
         fc.property(size, size, fc.integer({ min: 1, max: 6 }), (rows, columns, threads) => {
           const addend = { byteOffset: 0, rowStride: columns };
           const product = { ...productOf(rows, columns, 2000), addend };
-          const parts = splitProducts([product], threads, code).flat();
+          const sharing = { code, threads, crew: null, canOverlap: true };
+          const parts = splitProducts([product], sharing).flat();
           expect(parts.length).toBeLessThanOrEqual(threads);
           const elements = parts.reduce((sum, part) => sum + part.rows * part.columns, 0);
           expect(elements).toBe(rows * columns);
@@ -95,6 +121,7 @@ describe('loops behind a product on several threads', () => {
     code,
     plannedTasks: new PlannedTasks(code),
     threads,
+    crew: null,
     packedOf: (_, byteLength) => new Uint8Array(byteLength),
     tile: (_, byteLength) => new Uint8Array(byteLength),
     canOverlap: true,

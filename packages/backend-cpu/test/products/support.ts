@@ -1,4 +1,5 @@
-import { packedBytesOf, planTasks } from '../../src/engines/products/plan-tasks.ts';
+import { packedBytesOf } from '../../src/engines/products/operand-panels.ts';
+import { planTasks } from '../../src/engines/products/plan-tasks.ts';
 import { type ProductMachine, productMachine } from '../../src/engines/products/product-machine.ts';
 import { type InstructionSet, instructionSets } from '../../src/emit/x64/instruction-sets.ts';
 import { type ProcessorFeatures, processorFeatures, upTo } from '../../src/emit/x64/processor.ts';

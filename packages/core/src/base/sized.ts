@@ -44,6 +44,7 @@ export class Sized<T> {
     return 'fixed' in this.#part;
   }
 
+  /** The value at some sizes. Parts that are what they were at the sizes before are the same objects. */
   at(sizes: Sizes): T {
     const latest = this.#latest;
     if (latest?.sizes.every((size, index) => size === sizes[index])) return latest.value;
@@ -126,7 +127,14 @@ function joinLists(
     ),
   );
   if (parts.every((part) => 'fixed' in part)) return { fixed: first };
-  return { make: (evaluate) => parts.map((part) => valueOf(part, evaluate)) };
+  let latest: readonly unknown[] = [];
+  return {
+    make: (evaluate) => {
+      const list = parts.map((part) => valueOf(part, evaluate));
+      const isLatest = list.every((item, index) => Object.is(item, latest[index]));
+      return (latest = isLatest ? latest : list);
+    },
+  };
 }
 
 function joinObjects(
@@ -155,7 +163,15 @@ function made<T>(
   first: T,
   make: (items: readonly unknown[]) => T,
 ): Part<T> {
-  return 'fixed' in items ? { fixed: first } : { make: (evaluate) => make(items.make(evaluate)) };
+  if ('fixed' in items) return { fixed: first };
+  let latest: { readonly list: readonly unknown[]; readonly value: T } | undefined;
+  return {
+    make: (evaluate) => {
+      const list = items.make(evaluate);
+      if (list !== latest?.list) latest = { list, value: make(list) };
+      return latest.value;
+    },
+  };
 }
 
 function entriesOf(list: readonly unknown[]): (readonly [unknown, unknown])[] {

@@ -1,4 +1,10 @@
-import { checkOptions, type Module, option, type OptionRules } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  type Module,
+  option,
+  type OptionRules,
+  type Parameter,
+} from '@shardwise/core/extend';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { weightsVersion } from './weights-version.ts';
 
@@ -32,6 +38,8 @@ interface PendingLoad {
  */
 export class EngineWeights {
   readonly #modules: readonly Module[];
+  /** Those that the modules had before the present step. To find them takes as long as some layers. */
+  #parameters: readonly Parameter[];
   readonly #scheduler: Scheduler;
   readonly #pending: PendingLoad[] = [];
   #loading: Promise<void> | null = null;
@@ -43,7 +51,8 @@ export class EngineWeights {
   constructor(modules: readonly Module[], scheduler: Scheduler) {
     this.#modules = modules;
     this.#scheduler = scheduler;
-    this.#seen = this.#contents();
+    this.#parameters = parametersOf(modules);
+    this.#seen = weightsVersion(this.#parameters);
   }
 
   /** How often weights were loaded, how often that failed, and what the present ones are called. */
@@ -61,7 +70,7 @@ export class EngineWeights {
 
   /** Whether the weights are those that `beforeStep` saw. */
   get isCurrent(): boolean {
-    return this.#contents() === this.#seen;
+    return weightsVersion(this.#parameters) === this.#seen;
   }
 
   /** Rejects with the error of `load`, after which the engine goes on. */
@@ -89,8 +98,9 @@ export class EngineWeights {
       this.#pending.shift();
       this.#loading = this.#perform(next);
     }
+    this.#parameters = parametersOf(this.#modules);
     if (this.isCurrent) return;
-    this.#seen = this.#contents();
+    this.#seen = weightsVersion(this.#parameters);
     this.#scheduler.restart();
   }
 
@@ -110,8 +120,8 @@ export class EngineWeights {
       this.#loading = null;
     }
   }
+}
 
-  #contents(): number {
-    return Math.max(...this.#modules.map(weightsVersion));
-  }
+function parametersOf(modules: readonly Module[]): readonly Parameter[] {
+  return modules.flatMap((module) => module.parameters());
 }

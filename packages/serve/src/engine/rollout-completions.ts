@@ -68,7 +68,7 @@ export async function generateRolloutCompletions(
   const { module, batchAxes } = engine.facts;
   const { first, count } = rolloutPart(prompts.length, batchAxes);
   await requireSameRollout(JSON.stringify([prompts, seed, numGenerations, request]), batchAxes);
-  const version = weightsVersion(module);
+  const version = weightsVersion(module.parameters());
   const drawn = new Generator(seed);
   // Every rank draws for all prompts, so that a prompt's number does not depend on the number of ranks.
   const seeds = prompts.map(() => drawn.random());
@@ -91,7 +91,7 @@ export async function generateRolloutCompletions(
   });
   try {
     const all = (await Promise.all(answers)).flat();
-    if (weightsVersion(module) !== version) throw changedWeights();
+    if (weightsVersion(module.parameters()) !== version) throw changedWeights();
     return all;
   } catch (error) {
     given.abort(error);

@@ -10,6 +10,9 @@ export const AMX_BLOCK_UNITS = 128;
 /** The bytes of a row of sums that wait for the next block of k. It has the sums of two panels. */
 export const amxSumRowBytes: number = 2 * 4 * AMX_COLUMNS;
 
+/** The units of k that a kernel transposes at once. */
+export const SQUARE_UNITS = 4;
+
 /** How many elements along k lie together in a packing. They are a unit. */
 export function unitElements(packing: Packing | ProductKind): 1 | 2 {
   return packing === 'f32' || packing === 'f32 to f32' ? 1 : 2;

@@ -23,6 +23,8 @@ export interface ProductCode {
    */
   tile(kind: ProductKind, source: TileSource, rows: number): Address | undefined;
   panels(kind: ProductKind): Panels;
+  /** The routines by which threads share parts (emit-crew.ts). Absent: each part is a call of its own. */
+  readonly crew?: { readonly work: NativeCode; readonly help: NativeCode };
 }
 
 /** The sizes of panels for a kind of product. */
@@ -36,7 +38,8 @@ export interface Panels {
 }
 
 /**
- * Where the kernel finds its operands: both packed; the rows in the operand, if a row's units lie together there; or the
- * columns in the operand, if a unit's columns lie together there.
+ * Where the kernel finds its operands: both packed; the rows in the operand, if a row's units lie together there; the
+ * columns in the operand, if a unit's columns lie together there; or columns whose units lie together in the operand, which are
+ * transposed in registers. The last one finds rows of f32 in their operand, too.
  */
-export type TileSource = 'packed' | 'operand' | 'columns';
+export type TileSource = 'packed' | 'operand' | 'columns' | 'transposed';

@@ -214,6 +214,24 @@ export class Assembler {
     this.#code.byte(0xc3);
   }
 
+  /** Adds a register to memory that other threads may change at the same time. The register becomes what was there before. */
+  lockXadd(target: Memory, source: Register): void {
+    this.#code.byte(0xf0);
+    this.#rex(source.index, target);
+    this.#code.byte(0x0f, 0xc1);
+    this.#code.operands(source.index, target);
+  }
+
+  /** Waits a little, for loops that look at memory until another thread changes it. */
+  pause(): void {
+    this.#code.byte(0xf3, 0x90);
+  }
+
+  /** Calls the system. rax: the number of the call, and then its result. Changes rcx and r11. */
+  syscall(): void {
+    this.#code.byte(0x0f, 0x05);
+  }
+
   /**
    * Asks what the processor has. eax and ecx hold the numbers of the question. The answer is in eax, ebx, ecx and edx.
    */

@@ -141,7 +141,7 @@ export const maskedStores: Readonly<Record<MaskedStore, Encoding>> = {
 
 export type TernaryWith =
   | ('vpternlogd' | 'vshuff32x4' | 'vcmpps' | 'vpcmpd')
-  | ('vperm2f128' | 'vblendvps' | 'vpblendvb' | 'vinserti64x4');
+  | ('vperm2f128' | 'vinsertf128' | 'vblendvps' | 'vpblendvb' | 'vinserti64x4');
 
 /** target = f(first, second, number). With AVX-512, the target of a comparison is a mask. */
 export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
@@ -159,6 +159,8 @@ export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
    * Takes two halves of the operands. `number` has their indices: 0 and 1 of the first operand, 2 and 3 of the second.
    */
   vperm2f128: { map: 3, prefix: 1, opcode: 0x06 },
+  /** Copies the first operand, but takes half number `number` from the second, of 16 bytes. */
+  vinsertf128: { map: 3, prefix: 1, opcode: 0x18 },
   /**
    * Takes the second operand where the highest bit of the element of vector register `number` / 16 is 1, else the
    * first.

@@ -169,6 +169,7 @@ export class PagedAttention implements CompiledPartition {
       worthOfThread(
         2 * block.rows * heads * keys * (width + valueWidth),
         4 * groups * keys * (width + valueWidth),
+        this.#resources,
       ),
     );
     const whole = worths.reduce((sum, each) => sum + each, 0);

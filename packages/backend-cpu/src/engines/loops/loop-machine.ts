@@ -89,6 +89,7 @@ export class PlacedLoops implements LoopCode {
   readonly run: NativeCode;
   readonly #vectors: LoopVectors;
   readonly #routines = new Map<string, Address | undefined>();
+  readonly #lanes = new WeakMap<LoopSource, LaneLoop>();
   readonly #memory: ExecutableMemory;
   #refusal: string | undefined;
 
@@ -103,7 +104,11 @@ export class PlacedLoops implements LoopCode {
   }
 
   lanes(source: LoopSource): LaneLoop {
-    return source.kind === 'rows' ? rowLoop(source.program) : elementwiseLoop(source.spec);
+    const loop =
+      this.#lanes.get(source) ??
+      (source.kind === 'rows' ? rowLoop(source.program) : elementwiseLoop(source.spec));
+    this.#lanes.set(source, loop);
+    return loop;
   }
 
   routine(key: string, build: () => LaneLoop | RoutineSource): Address | undefined {

@@ -1,62 +1,36 @@
 import {
   AMX_BLOCK_UNITS,
-  AMX_COLUMNS,
   AMX_ROWS,
   amxSumRowBytes,
+  SQUARE_UNITS,
   unitElements,
 } from '../../emit/products/panels.ts';
 import { type BlockLoop, type CallAddress, callOnRows } from './block-loops.ts';
+import {
+  type Block,
+  blocks,
+  isEnd,
+  laneBytes,
+  lanesOf,
+  leftBytes,
+  type LeftPanels,
+  mostUnits,
+  packedLeft,
+  packedOffset,
+  packedRight,
+  type Part,
+  readLeft,
+  readsLeft,
+  rightBytes,
+  type RightPanels,
+  sumsOffset,
+  unitsOf,
+} from './operand-panels.ts';
 import { TaskList } from '../../emit/products/task-list.ts';
 import type { ProductCode, Side, TileSource } from '../../emit/products/product-code.ts';
-import {
-  bytesOfPacking,
-  bytesOfResult,
-  type ProductKind,
-} from '../../program/work/product-kinds.ts';
+import { bytesOfPacking, bytesOfResult } from '../../program/work/product-kinds.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import { columnsOf } from './split-products.ts';
-
-/**
- * How many bytes are packed or read at once. Rows of the left operand should stay in a core's second-level cache
- * together with a panel of the right operand. Columns of the right operand should stay in the third-level cache.
- * Processors with tiles have second-level caches of 2 MiB.
- */
-const leftBytes = (kind: ProductKind, code: ProductCode): number =>
-  (code.panels(kind).unitMultiple > 1 ? 1024 : 384) * 1024;
-const MAX_LEFT_BYTES = 1024 * 1024;
-const RIGHT_BYTES = 3 * 1024 * 1024;
-/**
- * The most units of k in a panel of columns, so that it stays in the first- or second-level cache while the panels of
- * rows pass by.
- */
-const MAX_PANEL_UNITS = 512;
-const mostUnits = (kind: ProductKind, code: ProductCode): number =>
-  (4 * MAX_PANEL_UNITS) / code.panels(kind).unitBytes;
-/** How many bytes packing may write behind the last panel. */
-const spareBytes = 64 * 4 * AMX_COLUMNS;
-/** The bytes of the sums of all rows that are packed at once, if they wait for a block of k. */
-const sumsBytes = (MAX_LEFT_BYTES / (4 * AMX_BLOCK_UNITS)) * amxSumRowBytes;
-
-/** The bytes that a thread's packings take, unless a single panel of a product takes more. */
-export const packedBytes: number = MAX_LEFT_BYTES + RIGHT_BYTES + 2 * spareBytes + sumsBytes;
-
-/** The bytes that the packings of these products take. */
-export function packedBytesOf(products: readonly MatrixProduct[], code: ProductCode): number {
-  const most = (side: Side): number =>
-    products.reduce((bytes, product) => Math.max(bytes, sideBytes(side, product, code)), 0);
-  return most('left') + most('right') + 2 * spareBytes + sumsBytes;
-}
-
-/** The bytes for one side of a product: as much as should stay in the caches, or at least one panel. */
-function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): number {
-  const { kind, depth } = product;
-  const along = { start: 0, size: kind === 'bf16 to bf16' ? depth : 2 * mostUnits(kind, code) };
-  const panelBytes = laneBytes(product, along, code) * code.panels(kind)[lanesOf[side]];
-  return Math.max(side === 'left' ? leftBytes(kind, code) : RIGHT_BYTES, panelBytes);
-}
-
-/** Whether the lanes of a side are rows or columns. */
-const lanesOf = { left: 'rows', right: 'columns' } as const;
 
 /** Returns the tasks of products, in the order in which they are carried out. */
 export function planTasks(products: readonly MatrixProduct[], code: ProductCode): BigUint64Array {
@@ -89,22 +63,6 @@ export function planTasksWithLoops(
   return { words: tasks.finish(), addresses };
 }
 
-/**
- * Divides a size into blocks of about the same size. Blocks are multiples of `unit`, and have at most `most` if a unit
- * does.
- */
-function* blocks(
-  size: number,
-  most: number,
-  unit: number,
-): Generator<{ readonly start: number; readonly size: number }> {
-  const count = Math.ceil(size / Math.max(unit, most - (most % unit)));
-  const each = Math.ceil(size / count / unit) * unit;
-  for (let start = 0; start < size; start += each) {
-    yield { start, size: Math.min(each, size - start) };
-  }
-}
-
 /** Adds the tasks of a product. `then` is called behind the tasks of each block of rows whose result is complete. */
 function addProduct(
   tasks: TaskList,
@@ -119,17 +77,22 @@ function addProduct(
   // Sums in bf16 would be rounded between blocks of k, so they take all of k at once.
   const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits(kind, code) * inUnit;
   if (readsRight(product, code)) {
-    addReading(tasks, product, code);
+    if (transposesRight(product)) addTransposing(tasks, product, code);
+    else addReading(tasks, product, code);
     then?.({ start: 0, size: rows });
     return;
   }
   for (const along of blocks(depth, mostDepth, step)) {
     const bytes = laneBytes(product, along, code);
-    for (const across of blocks(columns, RIGHT_BYTES / bytes, panels.columns)) {
+    const downs = [...blocks(rows, leftBytes(kind, code) / bytes, panels.rows)];
+    // Rows that are all packed at once are packed once for all columns.
+    let isPacked = false;
+    for (const across of blocks(columns, rightBytes(product) / bytes, panels.columns)) {
       addPacking(tasks, product, code, 'right', across, along);
-      for (const down of blocks(rows, leftBytes(kind, code) / bytes, panels.rows)) {
+      for (const down of downs) {
         const isRead = readsLeft(product, code, { down, across, along });
-        if (!isRead) addPacking(tasks, product, code, 'left', down, along);
+        if (!isRead && !isPacked) addPacking(tasks, product, code, 'left', down, along);
+        isPacked ||= !isRead && downs.length === 1;
         const left = isRead
           ? readLeft(product, code, down, along)
           : packedLeft(product, code, along);
@@ -141,16 +104,6 @@ function addProduct(
     }
   }
 }
-
-interface Block {
-  readonly start: number;
-  readonly size: number;
-}
-
-const isEnd = ({ start, size }: Block, end: number): boolean => start + size === end;
-
-/** A part of a product: a block of rows, of columns, and of terms. */
-type Part = Readonly<Record<'down' | 'across' | 'along', Block>>;
 
 function addPacking(
   tasks: TaskList,
@@ -182,105 +135,6 @@ function addPacking(
   });
 }
 
-function packedOffset(side: Side, product: MatrixProduct, code: ProductCode): number {
-  return side === 'left' ? 0 : sideBytes('left', product, code) + spareBytes;
-}
-
-/** Where the sums of tiles lie, behind both packings. */
-function sumsOffset(product: MatrixProduct, code: ProductCode): number {
-  return packedOffset('right', product, code) + sideBytes('right', product, code) + spareBytes;
-}
-
-/** How many units of k a packing has. */
-function unitsOf({ kind }: MatrixProduct, along: Block, code: ProductCode): number {
-  const { unitMultiple } = code.panels(kind);
-  return Math.ceil(along.size / unitElements(kind) / unitMultiple) * unitMultiple;
-}
-
-/** The bytes of one lane of a panel. */
-function laneBytes(product: MatrixProduct, along: Block, code: ProductCode): number {
-  return code.panels(product.kind).unitBytes * unitsOf(product, along, code);
-}
-
-/** Where the routine that multiplies finds the left operand. */
-interface LeftPanels {
-  readonly leftOperand: 'left' | 'packed';
-  readonly leftOffset: number;
-  readonly leftPanelBytes: number;
-  /** The distance from row to row. For tiles, `leftStepBytes` is the distance from 16 units to the next 16. */
-  readonly leftStrideBytes: number;
-  readonly leftStepBytes: number;
-}
-
-const TILE_ROW_BYTES = 64;
-
-/** With more columns than this, packing the rows takes only a small part of the time. */
-const MAX_COLUMNS_OF_READ = 256;
-/** Rows whose distance is a multiple of this share places in the nearest cache. */
-const ALIASED_BYTES = 2048;
-
-/**
- * Whether the left operand is read where it lies, without packing. Tiles must then be completely inside the operand,
- * and units of two elements must have both.
- */
-function readsLeft(
-  product: MatrixProduct,
-  code: ProductCode,
-  { down, across, along }: Part,
-): boolean {
-  const { kind, left, leftPacking } = product;
-  const { rows, unitMultiple, unitBytes } = code.panels(kind);
-  if (left.columnStride !== 1 || leftPacking === 'f32 as bf16' || unitBytes !== 4) return false;
-  if (unitMultiple > 1) return down.size % rows === 0 && along.size % (2 * unitMultiple) === 0;
-  const isAliased = (bytesOfPacking(leftPacking) * left.rowStride) % ALIASED_BYTES === 0;
-  return across.size <= MAX_COLUMNS_OF_READ && !isAliased && along.size % unitElements(kind) === 0;
-}
-
-function readLeft(
-  { kind, left, leftPacking }: MatrixProduct,
-  code: ProductCode,
-  down: Block,
-  along: Block,
-): LeftPanels {
-  const bytes = bytesOfPacking(leftPacking);
-  const rowBytes = bytes * left.rowStride;
-  return {
-    leftOperand: 'left',
-    leftOffset: left.byteOffset + down.start * rowBytes + bytes * along.start,
-    leftPanelBytes: code.panels(kind).rows * rowBytes,
-    leftStrideBytes: rowBytes,
-    leftStepBytes: TILE_ROW_BYTES,
-  };
-}
-
-function packedLeft(product: MatrixProduct, code: ProductCode, along: Block): LeftPanels {
-  return {
-    leftOperand: 'packed',
-    leftOffset: packedOffset('left', product, code),
-    leftPanelBytes: code.panels(product.kind).rows * laneBytes(product, along, code),
-    leftStrideBytes: TILE_ROW_BYTES,
-    leftStepBytes: AMX_ROWS * TILE_ROW_BYTES,
-  };
-}
-
-/** Where the routine that multiplies finds the right operand. */
-interface RightPanels {
-  readonly rightOperand: 'right' | 'packed';
-  readonly rightOffset: number;
-  readonly rightPanelBytes: number;
-  /** The distance from unit to unit in the operand. */
-  readonly rightStrideBytes: number;
-}
-
-function packedRight(product: MatrixProduct, code: ProductCode, along: Block): RightPanels {
-  return {
-    rightOperand: 'packed',
-    rightOffset: packedOffset('right', product, code),
-    rightPanelBytes: code.panels(product.kind).columns * laneBytes(product, along, code),
-    rightStrideBytes: 0,
-  };
-}
-
 /** With fewer rows than this, packing the columns would take longer than multiplying them. */
 const FEW_ROWS = 32;
 /** A right operand with fewer elements is in a cache when it has been packed. */
@@ -288,10 +142,24 @@ const LARGE_RIGHT = 2 ** 16;
 /** How many units are read at once: as many streams of columns as processors prefetch. */
 const UNITS_OF_READ = 8;
 
+/** Whether the units of a column lie together. */
+function transposesRight({ right }: MatrixProduct): boolean {
+  return right.rowStride === 1;
+}
+
 /** Whether whole panels of columns are read where they lie, because few rows read them. */
 function readsRight(product: MatrixProduct, code: ProductCode): boolean {
-  const { kind, rows, columns, depth, right } = product;
+  const { kind, rows, columns, depth, left, right, rightPacking } = product;
   const panels = code.panels(kind);
+  if (transposesRight(product)) {
+    return (
+      code.tile(kind, 'transposed', 1) !== undefined &&
+      rows <= panels.rows &&
+      columns >= panels.columns &&
+      depth % (SQUARE_UNITS * unitElements(kind)) === 0 &&
+      (kind === 'f32 to f32' ? left.columnStride === 1 : rightPacking === 'bf16')
+    );
+  }
   const leftLanes = Math.ceil(rows / panels.rows) * panels.rows;
   return (
     code.tile(kind, 'columns', 1) !== undefined &&
@@ -303,13 +171,50 @@ function readsRight(product: MatrixProduct, code: ProductCode): boolean {
   );
 }
 
-/** Adds the tasks of a product whose right operand is read where it lies, except for the columns of no whole panel. */
-function addReading(tasks: TaskList, product: MatrixProduct, code: ProductCode): void {
-  const { kind, rows, columns, depth, right } = product;
-  const panels = code.panels(kind);
-  const rest = columns % panels.columns;
+/** Adds the tasks of the columns of no whole panel. Returns the number of the others. */
+function addRest(tasks: TaskList, product: MatrixProduct, code: ProductCode): number {
+  const { kind, columns } = product;
+  const rest = columns % code.panels(kind).columns;
   const whole = columns - rest;
   if (rest > 0) addProduct(tasks, columnsOf(product, { start: whole, end: columns }), code);
+  return whole;
+}
+
+/** Adds the tasks of a product of a panel of rows whose right operand is read once, and transposed in registers. */
+function addTransposing(tasks: TaskList, product: MatrixProduct, code: ProductCode): void {
+  const { kind, rows, depth, right, rightPacking } = product;
+  const panels = code.panels(kind);
+  const whole = addRest(tasks, product, code);
+  const [down, along] = [
+    { start: 0, size: rows },
+    { start: 0, size: depth },
+  ];
+  const isRead = kind === 'f32 to f32';
+  if (!isRead) addPacking(tasks, product, code, 'left', down, along);
+  const columnBytes = bytesOfPacking(rightPacking) * right.columnStride;
+  const across = { start: 0, size: whole };
+  const left = isRead ? readLeft(product, code, down, along) : packedLeft(product, code, along);
+  addMultiply(
+    tasks,
+    product,
+    code,
+    { down, across, along },
+    {
+      source: 'transposed',
+      ...left,
+      rightOperand: 'right',
+      rightOffset: right.byteOffset,
+      rightPanelBytes: panels.columns * columnBytes,
+      rightStrideBytes: columnBytes,
+    },
+  );
+}
+
+/** Adds the tasks of a product whose right operand is read where it lies, except for the columns of no whole panel. */
+function addReading(tasks: TaskList, product: MatrixProduct, code: ProductCode): void {
+  const { rows, depth, right } = product;
+  const panels = code.panels(product.kind);
+  const whole = addRest(tasks, product, code);
   const [down, all] = [
     { start: 0, size: rows },
     { start: 0, size: depth },

@@ -7,7 +7,8 @@ import {
 import type { ProductCode } from '../../emit/products/product-code.ts';
 import { addressOf } from '../../memory/host-address.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
-import { packedBytesOf, planTasks } from './plan-tasks.ts';
+import { packedBytesOf } from './operand-panels.ts';
+import { planTasks } from './plan-tasks.ts';
 import type { ProductResources } from './run-parts.ts';
 import type { ThreadTasks } from './thread-tasks.ts';
 
@@ -47,7 +48,7 @@ export class RepeatedProducts {
     { continues, ...steps }: BlockSteps & { readonly continues: boolean },
     resources: ProductResources,
   ) {
-    const { code } = resources;
+    const code = withOnePlace(resources.code);
     this.#resources = resources;
     this.#steps = steps;
     this.#tasks = repeatable(products, continues, code);
@@ -72,6 +73,15 @@ export class RepeatedProducts {
       flagsOffset: 8 * (before === 0 ? repeatedWords.firstFlags : repeatedWords.otherFlags),
     });
   }
+}
+
+/** The code without kernels that read both operands where they lie, because `repeat` moves only one of them in a task. */
+function withOnePlace(code: ProductCode): ProductCode {
+  return {
+    ...code,
+    tile: (kind, source, rows) =>
+      source === 'transposed' ? undefined : code.tile(kind, source, rows),
+  };
 }
 
 /** The tasks of products, with the words that `repeat` reads. */

@@ -1,4 +1,6 @@
-import { packedBytesOf, planTasksWithLoops } from './plan-tasks.ts';
+import type { Crew } from './crew.ts';
+import { packedBytesOf } from './operand-panels.ts';
+import { planTasksWithLoops } from './plan-tasks.ts';
 import type { PlannedTasks } from './planned-tasks.ts';
 import { addressOf as hostAddress } from '../../memory/host-address.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';
@@ -13,6 +15,8 @@ export interface ProductResources {
   readonly code: ProductCode;
   readonly plannedTasks: PlannedTasks;
   readonly threads: number;
+  /** Who shares parts within a microsecond. Null: other threads take a call of the pool for each part. */
+  readonly crew: Crew | null;
   /** Returns memory for the packed operands of a thread. All products that need no more share it. */
   packedOf(thread: number, byteLength: number): Uint8Array;
   /**
@@ -27,6 +31,7 @@ export interface ProductResources {
 /** What one thread computes of some products. */
 export interface ProductPart {
   readonly frame: Frame;
+  readonly frameAddress: bigint;
   /** The tasks, and the memory for packed operands. The frame has the addresses of both, so both must stay alive. */
   readonly tasks: BigUint64Array;
   readonly packed: Uint8Array;
@@ -37,8 +42,8 @@ export function productParts(
   products: readonly MatrixProduct[],
   resources: ProductResources,
 ): readonly ProductPart[] {
-  const { code, plannedTasks, threads, canOverlap } = resources;
-  return splitProducts(products, canOverlap ? threads : 1, code).map((part, thread) =>
+  const { plannedTasks } = resources;
+  return splitProducts(products, resources).map((part, thread) =>
     partOf(part, plannedTasks.of(part), thread, resources),
   );
 }
@@ -54,7 +59,7 @@ function partOf(
   const packed = resources.packedOf(thread, packedBytesOf(products, resources.code));
   frame[operandNames.indexOf('packed')] = hostAddress(packed);
   frame[operandNames.indexOf('tasks')] = hostAddress(new Uint8Array(tasks.buffer));
-  return { frame, tasks, packed };
+  return { frame, frameAddress: hostAddress(new Uint8Array(frame.buffer)), tasks, packed };
 }
 
 /** Sets where left, right, result and addend lie. This holds until the next call. */
@@ -68,10 +73,14 @@ export function placeParts(parts: readonly ProductPart[], addresses: readonly bi
  */
 export function runParts(
   parts: readonly ProductPart[],
-  { code, canOverlap }: ProductResources,
+  { code, crew, canOverlap }: ProductResources,
   elsewhere: boolean,
 ): Promise<unknown> | undefined {
   const leaves = elsewhere && canOverlap;
+  if (!leaves && crew !== null && parts.length > 1) {
+    crew.run(parts);
+    return undefined;
+  }
   const [first] = parts;
   const others = leaves ? parts : parts.slice(1);
   const pending = others.map(({ frame }) => runElsewhere(code, frame));
@@ -104,8 +113,8 @@ export function partsWithLoops(
   loops: readonly BlockLoop[],
   resources: ProductResources,
 ): readonly PartWithLoops[] | undefined {
-  const { code, threads, canOverlap } = resources;
-  const split = splitProducts([product], canOverlap ? threads : 1, code);
+  const { code } = resources;
+  const split = splitProducts([product], resources);
   const rowBytes = bytesOfResult(product.kind) * product.result.rowStride;
   const parts: PartWithLoops[] = [];
   for (const [thread, [own]] of split.entries()) {

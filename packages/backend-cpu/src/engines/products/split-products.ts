@@ -1,6 +1,19 @@
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import {
+  bytesOfPacking,
+  bytesOfResult,
+  type ProductKind,
+} from '../../program/work/product-kinds.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';
-import { bytesOfPacking, bytesOfResult } from '../../program/work/product-kinds.ts';
+
+/** Who shares out products, and how fast. */
+interface Sharing {
+  readonly code: ProductCode;
+  readonly threads: number;
+  /** Null if starting a thread takes some 50 µs. */
+  readonly crew: object | null;
+  readonly canOverlap: boolean;
+}
 
 /**
  * How many multiplications and additions make a part worth a thread of its own. Starting a thread and waiting for its
@@ -11,21 +24,30 @@ const fewestFlops = { 'f32 to f32': 5e7, 'bf16 to f32': 2e8, 'bf16 to bf16': 2e8
 /** The same for the bytes of right operands, which take the time of products of few rows. */
 const FEWEST_BYTES = 2 ** 21;
 
-/** How many threads multiplications and additions of f32, and bytes of operands that few rows read, are worth. */
-export function worthOfThread(flops: number, bytes: number): number {
-  return Math.max(flops / fewestFlops['f32 to f32'], bytes / FEWEST_BYTES);
+/** What is worth a thread of a crew, relative to what is worth starting one. */
+const SHARE_OF_CREW = 1 / 8;
+
+/** How many threads multiplications and additions, and bytes of operands that few rows read, are worth. */
+export function worthOfThread(
+  flops: number,
+  bytes: number,
+  { crew }: Pick<Sharing, 'crew'>,
+  kind: ProductKind = 'f32 to f32',
+): number {
+  const worth = Math.max(flops / fewestFlops[kind], bytes / FEWEST_BYTES);
+  return crew === null ? worth : worth / SHARE_OF_CREW;
 }
 
 /**
- * Divides products into at most `threads` parts of about the same work. Each part has some of the matrices, or some
+ * Divides products into parts for threads, of about the same work. Each part has some of the matrices, or some
  * rows or columns of every matrix. Each sum is computed by one thread, in an order that does not depend on the number
  * of threads.
  */
 export function splitProducts(
   products: readonly MatrixProduct[],
-  threads: number,
-  code: ProductCode,
+  sharing: Sharing,
 ): readonly (readonly MatrixProduct[])[] {
+  const { code, threads, canOverlap } = sharing;
   const flops = products.reduce(
     (sum, { rows, columns, depth }) => sum + 2 * rows * columns * depth,
     0,
@@ -33,8 +55,8 @@ export function splitProducts(
   const [first] = products;
   if (first === undefined) return [];
   const bytes = products.reduce((sum, { depth, columns }) => sum + 4 * depth * columns, 0);
-  const worth = Math.max(flops / fewestFlops[first.kind], bytes / FEWEST_BYTES);
-  const parts = Math.min(threads, Math.floor(worth));
+  const worth = worthOfThread(flops, bytes, sharing, first.kind);
+  const parts = Math.min(canOverlap ? threads : 1, Math.floor(worth));
   if (parts < 2) return [products];
   if (products.length >= 2 * parts) {
     return ranges(products.length, parts, 1).map(({ start, end }) => products.slice(start, end));

@@ -18,6 +18,7 @@ export class ThreadTasks {
   readonly list: TaskList = new TaskList();
   readonly thread: number;
   readonly #frame: Frame = createFrame();
+  readonly #frameAddress = addressOf(new Uint8Array(this.#frame.buffer));
   #tasks: Uint8Array = new Uint8Array(0);
   #tasksAddress = 0n;
   /** The entries of tables, each as its lower and its upper half. */
@@ -88,6 +89,11 @@ export class ThreadTasks {
     const packed = resources.packedOf(this.thread, this.#packedBytes);
     this.#frame[operandNames.indexOf('packed')] = BigInt(this.addressOf(packed));
     this.#frame[operandNames.indexOf('tasks')] = this.#tasksAddress;
-    return { frame: this.#frame, tasks: new BigUint64Array(memory.buffer), packed };
+    return {
+      frame: this.#frame,
+      frameAddress: this.#frameAddress,
+      tasks: new BigUint64Array(memory.buffer),
+      packed,
+    };
   }
 }

@@ -1,4 +1,5 @@
-import { packedBytesOf, planTasks } from './plan-tasks.ts';
+import { packedBytesOf } from './operand-panels.ts';
+import { planTasks } from './plan-tasks.ts';
 import { addressOf, alignedBytes } from '../../memory/host-address.ts';
 import { createFrame } from '../../emit/products/task-layout.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';

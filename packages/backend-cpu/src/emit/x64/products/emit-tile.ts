@@ -23,6 +23,7 @@ import type { Vectors } from './vectors/vectors.ts';
 import type { Label } from '../../label.ts';
 import type { ProductKind } from '../../../program/work/product-kinds.ts';
 import { taskField } from './task-fields.ts';
+import { emitTransposedColumns } from './emit-transposed-columns.ts';
 import type { TileSource } from '../../products/product-code.ts';
 
 /** The number of units of k in one turn of the loop. */
@@ -109,49 +110,82 @@ class TileWriter {
   }
 
   write(): void {
-    const { by, source } = this.#options;
-    this.#writeStart();
-    if (by === 'floats') this.#enterState();
-    if (source === 'operand') this.#writeLoopOverOperand();
-    else {
-      if (source === 'columns') this.#code.mov(rax, taskField('multiply', 'rightStrideBytes'));
-      this.#writeLoop(this.#packedRows());
-    }
-    if (by === 'floats') this.#code.ldmxcsr(usualState);
+    if (this.#options.source === 'transposed') this.#writeTransposedColumns();
+    else this.#writeSums();
     this.#writeScale();
     this.#writeAddend();
     if (this.#options.kind === 'bf16 to f32') this.#writeRounding();
     this.#writeStores();
   }
 
-  /** Sums begin with 0, or with the values of the result. */
-  #writeStart(): void {
+  #writeSums(): void {
+    const { source } = this.#options;
+    this.#writeStart(this.#sums.flat(), (load) => {
+      for (const row of this.#sums) {
+        this.#eachHalf(row, load);
+        this.#code.add(rax, r8);
+      }
+    });
+    this.#enterState();
+    if (source === 'operand') this.#writeLoopOverOperand();
+    else {
+      if (source === 'columns') this.#code.mov(rax, taskField('multiply', 'rightStrideBytes'));
+      this.#writeLoop(this.#packedRows());
+    }
+    this.#leaveState();
+  }
+
+  #writeTransposedColumns(): void {
+    const { rows, by } = this.#options;
+    emitTransposedColumns(this.#code, {
+      rows,
+      by: by === 'elements' ? by : 'floats',
+      sums: this.#sums,
+      panelRows: this.#vectors.tile.rows,
+      begin: (sums, half) =>
+        this.#writeStart(sums, (load) => {
+          for (const sum of sums) {
+            load(sum, half, half * this.#vectors.byteLength);
+            this.#code.add(rax, r8);
+          }
+        }),
+      enter: () => this.#enterState(),
+      leave: () => this.#leaveState(),
+    });
+  }
+
+  /** Sums begin with 0, or with the values of the result, which `loadAll` loads. rax: the first row of the result. */
+  #writeStart(
+    sums: readonly Vector[],
+    loadAll: (load: (sum: Vector, half: 0 | 1, byteOffset: number) => void) => void,
+  ): void {
     const code = this.#code;
     const addsToResult = this.#options.kind !== 'bf16 to bf16';
     const [begun, fromResult] = [code.label(), code.label()];
     if (addsToResult) this.#skipUnless('addsToResult', fromResult, true);
-    for (const sum of this.#sums.flat()) this.#vectors.zero(sum);
+    for (const sum of sums) this.#vectors.zero(sum);
     if (addsToResult) {
       code.jump(begun);
       code.place(fromResult);
       this.#vectors.prepareColumns();
       code.mov(rax, rdi);
-      for (const row of this.#sums) {
-        this.#eachHalf(row, (sum, half, offset) =>
-          this.#vectors.loadColumns(sum, at(rax, offset), half),
-        );
-        code.add(rax, r8);
-      }
+      loadAll((sum, half, offset) => this.#vectors.loadColumns(sum, at(rax, offset), half));
     }
     code.place(begun);
   }
 
+  /** Has the processor take denormal values for 0, if the instruction for pairs does so. */
   #enterState(): void {
+    if (this.#options.by !== 'floats') return;
     const code = this.#code;
     code.stmxcsr(usualState);
     code.mov(rax, WITHOUT_DENORMALS);
     code.store32(ownState, rax);
     code.ldmxcsr(ownState);
+  }
+
+  #leaveState(): void {
+    if (this.#options.by === 'floats') this.#code.ldmxcsr(usualState);
   }
 
   #packedRows(): Rows {

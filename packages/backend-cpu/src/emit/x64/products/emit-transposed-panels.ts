@@ -1,5 +1,20 @@
 import type { Assembler } from '../assembler.ts';
-import { at, r11, r12, r13, r14, r8, rax, rbx, rcx, rdi, rsi, rsp } from '../operands.ts';
+import {
+  at,
+  indexed,
+  r11,
+  r12,
+  r13,
+  r14,
+  r8,
+  r9,
+  rax,
+  rbx,
+  rcx,
+  rdi,
+  rsi,
+  rsp,
+} from '../operands.ts';
 import { type PanelShape, unitBytesOf, unitElements } from '../../products/panels.ts';
 import type { Vectors } from './vectors/vectors.ts';
 import type { Packing } from '../../../program/work/product-kinds.ts';
@@ -17,8 +32,9 @@ export function emitTransposedPanels(
   shape: PanelShape,
 ): void {
   const [next, whole] = [code.label(), code.label()];
-  // r14: the panels that are left. rbx: how many lanes exist.
+  // r14: the panels that are left. rbx: how many lanes exist. r9: the distance to the next panel.
   code.mov(r14, taskField('pack', 'panels'));
+  code.mov(r9, taskField('pack', 'panelStepBytes'));
   code.place(next);
   code.mov(rbx, shape.lanes);
   code.cmp(r14, 1);
@@ -76,6 +92,8 @@ function emitGroup(
   for (let lane = 0; lane < vectors.lanes; lane++) {
     code.mov(rsi, at(rsp, 8 * (vectors.lanes * group + lane)));
     code.add(rsi, rcx);
+    // Stretches of lanes are too short for a processor to find out by itself what is read next.
+    code.prefetch(indexed(rsi, r9));
     vectors.loadUnits(packing, vectors.vector(lane), rsi);
   }
   if (form === 'tiles') {

@@ -2,6 +2,7 @@ import { Assembler } from '../assembler.ts';
 import { codeAt, type ExecutableMemory, placeCode } from '../../../memory/executable-memory.ts';
 import { emitCalls } from '../emit-calls.ts';
 import { at, r15, rax, rbp, rdi } from '../operands.ts';
+import { emitCrew } from './emit-crew.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
 import { emitRepeat } from './emit-repeat.ts';
@@ -30,6 +31,7 @@ export function createProductCode(
   const run = emitRun(code);
   const callLoop = emitCallLoop(code);
   const repeat = emitRepeat(code);
+  const crew = emitCrew(code, run);
   const labels = new Map<string, Label>();
   for (const packing of ['f32', 'bf16', 'f32 as bf16'] as const) {
     const forms = packing === 'f32' ? floatForms : halfForms[half];
@@ -49,6 +51,8 @@ export function createProductCode(
     }
     const by = kind === 'f32 to f32' ? 'elements' : half === 'pairs' ? 'pairs' : 'floats';
     for (const source of sourcesOf[by]) {
+      // Squares of eight columns and four units are transposed in vectors of 32 bytes.
+      if (source === 'transposed' && vectors.lanes !== 8) continue;
       for (let rows = 1; rows <= vectors.tile.rows; rows++) {
         const label = emitTile(code, vectors, { kind, by, source, rows });
         labels.set(`tile ${kind} ${source} ${rows}`, label);
@@ -71,6 +75,7 @@ export function createProductCode(
   const ofHalves = panelsOf(halfForms[half], half === 'tiles' ? AMX_UNITS : 1);
   return {
     run: codeAt(addressOf(run)),
+    crew: { work: codeAt(addressOf(crew.work)), help: codeAt(addressOf(crew.help)) },
     callLoop: addressOf(callLoop),
     repeat: addressOf(repeat),
     packing: (side, packing, transposes) =>
@@ -91,9 +96,9 @@ function vectorsOf(code: Assembler, features: ProcessorFeatures): Vectors {
 
 /** Where kernels of each kind find their operands. */
 const sourcesOf: Readonly<Record<TileOptions['by'], readonly TileSource[]>> = {
-  elements: ['packed', 'operand', 'columns'],
+  elements: ['packed', 'operand', 'columns', 'transposed'],
   pairs: ['packed', 'operand'],
-  floats: ['packed'],
+  floats: ['packed', 'transposed'],
 };
 
 /** The forms of the panels of both sides. */
