@@ -31,6 +31,9 @@ async function survivesKills(division: DivisionName, ranks: number, kills: numbe
   await run.says(/^step 2/m);
   while (killed.size < kills) {
     await sleep(random() * 2000);
+    // Half of the kills wait until all ranks have come back.
+    const least = random() < 0.5 ? ranks : 1;
+    while (latestMembers(printedRun(run.stdout)).length < least) await sleep(50);
     // Most kills wait until the ranks train again. The others come while they join each other.
     const before = lastStep();
     const steps = random() < 0.7 ? 1 + Math.floor(random() * 5) : 0;
