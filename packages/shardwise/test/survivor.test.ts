@@ -176,6 +176,28 @@ describe('ranks that have parts of a state', () => {
     },
   );
 
+  it('refuse parts of another division', async () => {
+    const packed = await onRanks(
+      2,
+      async (rank) => (await commitState(await trained(1, rank, 'hsdp'), 1)).pack(),
+      { axes: divisions.hsdp.axes(2) },
+    );
+    const axes = [
+      { name: 'dp', size: 1 },
+      { name: 'shard', size: 4 },
+    ];
+    const errors = await onRanks(
+      4,
+      async (rank) => {
+        const folder = packed[rank.rank % 2];
+        const training = await trained(0, rank, 'hsdp');
+        return folder && unpackState(folder, training).catch((error: unknown) => error);
+      },
+      { axes },
+    );
+    for (const error of errors) expect(error).toBeInstanceOf(TensorStateError);
+  });
+
   it('go back to the newest update of which each part is there', async () => {
     const found = await onRanks(4, ({ rank, group }) => {
       // Ranks 0 and 2 have made update 5, and those with the other part have not.

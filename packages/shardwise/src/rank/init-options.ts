@@ -74,7 +74,7 @@ const initRules: OptionRules<InitOptions> = {
   },
 };
 
-const surviveRules: OptionRules<SurviveOptions> = { ...initRules, replicaSize: option.count };
+const surviveRules: OptionRules<SurviveOptions> = { ...initRules, replicaSize: option.integer(1) };
 
 /** Throws ConfigError for options that `init` does not take. */
 export function checkInit(options: InitOptions): void {

@@ -197,8 +197,8 @@ function withoutWholeBoxes({ chunks, ...tensor }: StoredTensor): object {
 
 /**
  * Decodes a state file. Throws a CheckpointError that names `path` for anything but a state that this version wrote.
- * `isPart`: whether it may be that of one rank of several, which has parts of the tensors. Then reading what it has not
- * throws.
+ * `isPart`: whether it may be that of one rank of several, which has parts of the tensors. Then what it has not is read as
+ * zeros.
  */
 export function decodeState(text: string, path: string, isPart = false): CheckpointState {
   const refuse = (found: string, cause?: unknown): CheckpointError =>

@@ -1,10 +1,8 @@
 import {
-  boxOf,
   chunksOf,
   dtypes,
   type HeldChunk,
   type HostArrays,
-  isHeldAt,
   modelTensors,
   Module,
   ownPlace,
@@ -56,7 +54,7 @@ export function aliasesOf(model: Module | HostArrays): ReadonlyMap<string, strin
 
 /**
  * Returns the chunks of the whole tensor that this rank holds. `make` returns a tensor that has their elements one
- * after another. If the tensor varies, each chunk lies at this rank's place. A part without elements is an empty chunk.
+ * after another. If the tensor varies, each chunk lies at this rank's place.
  */
 export function chunksOfTensor(
   name: string,
@@ -66,22 +64,18 @@ export function chunksOfTensor(
   const { varying, place } = placeOver(layout.varying);
   const shape = [...varying.map(({ size }) => size), ...wholeShape];
   const elementBytes = dtypes[dtype].bytes;
-  const held = chunksOf(wholeShape, layout, ownPlace);
-  const isEmpty = held.length === 0 && isHeldAt(layout, ownPlace);
   let offset = 0;
-  return (isEmpty ? [{ box: boxOf(wholeShape), start: 0, stop: 0 }] : held).map(
-    ({ box, start, stop }) => {
-      const first = offset;
-      const byteLength = (stop - start) * elementBytes;
-      offset += byteLength;
-      const read = async (): Promise<Uint8Array> => {
-        const data = await make().data();
-        return new Uint8Array(data.buffer, data.byteOffset + first, byteLength);
-      };
-      const chunk = { name, dtype, shape, box: [...place, ...box], start, stop };
-      return varying.length === 0 ? { ...chunk, read } : { ...chunk, varying, read };
-    },
-  );
+  return chunksOf(wholeShape, layout, ownPlace).map(({ box, start, stop }) => {
+    const first = offset;
+    const byteLength = (stop - start) * elementBytes;
+    offset += byteLength;
+    const read = async (): Promise<Uint8Array> => {
+      const data = await make().data();
+      return new Uint8Array(data.buffer, data.byteOffset + first, byteLength);
+    };
+    const chunk = { name, dtype, shape, box: [...place, ...box], start, stop };
+    return varying.length === 0 ? { ...chunk, read } : { ...chunk, varying, read };
+  });
 }
 
 function chunksOfArrays(arrays: HostArrays): readonly HeldChunk[] {
