@@ -8,7 +8,7 @@ export * as profiler from './groups/profiler.ts';
 export { cpu, type CpuBackend, type CpuOptions, hasFastBf16 } from '@shardwise/backend-cpu';
 // A rank of a run.
 export { init } from './rank/init.ts';
-export type { InitOptions } from './rank/init-options.ts';
+export type { InitOptions, SurviveOptions } from './rank/init-options.ts';
 export { survive } from './rank/members/survive.ts';
 export type { SurvivorContext, Training } from './rank/members/survivor.ts';
 export type { UtilizationOptions } from './rank/utilization.ts';

@@ -45,21 +45,20 @@ function linked(): {
     },
     close: () => undefined,
   };
-  return { members: new MemberLink(link, true), order: (given) => order(given), sent };
+  return { members: new MemberLink(link, 2), order: (given) => order(given), sent };
 }
 
 const membership = (epoch: number, lost?: string): Membership => ({
   kind: 'membership',
   epoch,
-  rank: 0,
-  worldSize: 2,
+  place: { rank: 0, worldSize: 2, replicaSize: 2 },
   lost,
 });
 
 describe('what a rank hears of who trains with it', () => {
   it('begins when it says that it is ready', async () => {
     const { members, order, sent } = linked();
-    expect(sent).toEqual([{ kind: 'ready', survives: true } satisfies MemberMessage]);
+    expect(sent).toEqual([{ kind: 'ready', replicaSize: 2 } satisfies MemberMessage]);
     const first = members.after(-1);
     order(membership(0));
     expect(await first).toEqual(membership(0));

@@ -4,17 +4,31 @@ import { join } from 'node:path';
 import { randomState, setRandomState } from '@shardwise/core';
 import { onRanks } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
+import { expect } from 'vitest';
 import { z } from 'zod';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { fixture } from './command.ts';
-import { lossOf, makeTraining, samplesOf } from './fixtures/survive-training.ts';
+import { lossesOf } from './disturbed-run.ts';
+import {
+  type DivisionName,
+  divisions,
+  lossOf,
+  makeTraining,
+  samplesOf,
+  valuesOf,
+} from './fixtures/survive-training.ts';
 
 /** Returns the script whose ranks are lost, and its arguments. Faults are given as RANK:STEP:WHERE:HOW. */
 export function survivorScript(
-  { steps, pauseMs, folder }: { steps: number; pauseMs: number; folder: string },
+  {
+    steps,
+    pauseMs,
+    folder,
+    division = 'ddp',
+  }: { steps: number; pauseMs: number; folder: string; division?: DivisionName },
   ...faults: readonly string[]
 ): readonly string[] {
-  return [fixture('survive.ts'), String(steps), String(pauseMs), folder, ...faults];
+  return [fixture('survive.ts'), String(steps), String(pauseMs), folder, division, ...faults];
 }
 
 /** What a rank printed of a step that was committed. */
@@ -64,6 +78,16 @@ export function lastStepOf({ stdout }: { readonly stdout: string }): number {
   return Math.max(0, ...printedRun(stdout).steps.map(({ step }) => step));
 }
 
+/** The ranks that were the last ones to begin to train with each other. */
+export function latestMembers({ beginnings }: PrintedRun): PrintedRun['beginnings'] {
+  const latest = beginnings.at(-1);
+  if (latest === undefined) return [];
+  const { start, worldSize } = latest;
+  return beginnings
+    .slice(-worldSize)
+    .filter((each) => each.start === start && each.worldSize === worldSize);
+}
+
 /** How many ranks trained from a step on. */
 interface Stretch {
   readonly first: number;
@@ -90,30 +114,32 @@ export function stretchesOf({ beginnings, steps }: PrintedRun, total: number): r
 }
 
 /** Does the training with the numbers of ranks that a run has had, and without a fault. Returns losses and parameters. */
-export async function undisturbed(
+async function undisturbed(
   stretches: readonly Stretch[],
+  division: DivisionName = 'ddp',
 ): Promise<{ readonly losses: readonly number[]; readonly values: readonly number[] }> {
+  const { replicaSize, axes } = divisions[division];
   const losses: number[] = [];
   let values: readonly number[] = [];
-  let from: { readonly folder: string; readonly random: unknown } | undefined;
+  let from: { readonly folder: string; readonly random: readonly unknown[] } | undefined;
   for (const { first, last, worldSize } of stretches) {
     const before = from;
     const folder = await mkdtemp(join(tmpdir(), 'shardwise-stretch-'));
-    const [ended] = await onRanks(
+    const ended = await onRanks(
       worldSize,
       async ({ rank, group }) => {
-        const training = await makeTraining();
+        const training = await makeTraining(division);
         const { model, optimizer, states } = training;
         if (before !== undefined) {
           const checkpoint = await checkpoints.load(before.folder);
           await checkpoints.loadModel(checkpoint, model);
           await checkpoints.loadOptimizer(checkpoint, model, optimizer);
           await checkpoints.loadStates(checkpoint, states);
-          setRandomState(before.random);
+          setRandomState(before.random[rank % replicaSize]);
         }
         const own: number[] = [];
         for (let step = first; step <= last; step += 1) {
-          const loss = lossOf(training, samplesOf(step, rank, worldSize));
+          const loss = lossOf(training, samplesOf(step, rank, worldSize, division));
           optimizer.zeroGrad();
           loss.backward();
           await optimizer.step();
@@ -122,20 +148,33 @@ export async function undisturbed(
           await group.allReduce({ bytes: new Uint8Array(mean.buffer), dtype: 'f64' }, 'avg');
           own.push(mean[0] ?? 0);
         }
-        if (rank === 0) await checkpoints.save(folder, { step: last, model, optimizer, states });
-        const data = await Promise.all(model.parameters().map((each) => each.data()));
-        return {
-          losses: own,
-          random: randomState(),
-          values: data.flatMap((each) => [...each].map(Number)),
-        };
+        await checkpoints.save(folder, { step: last, model, optimizer, states }, { group });
+        return { losses: own, random: randomState(), values: await valuesOf(model) };
       },
-      onCpu,
+      { ...onCpu, axes: axes(worldSize) },
     );
-    if (ended === undefined) throw new RangeError('no rank');
-    losses.push(...ended.losses);
-    ({ values } = ended);
-    from = { folder, random: ended.random };
+    const [one] = ended;
+    if (one === undefined) throw new RangeError('no rank');
+    losses.push(...one.losses);
+    ({ values } = one);
+    from = { folder, random: ended.map(({ random }) => random) };
   }
   return { losses, values };
+}
+
+/** Expects that a run had the losses and the parameters of one without faults and with the same numbers of ranks. */
+export async function expectBits(
+  found: PrintedRun,
+  stretches: readonly Stretch[],
+  metricsPath: string,
+  division: DivisionName = 'ddp',
+): Promise<void> {
+  const calm = await undisturbed(stretches, division);
+  for (const { step, loss } of found.steps) {
+    expect(loss, `step ${step}`).toBe(calm.losses[step - 1]);
+  }
+  expect(found.ends.length).toBeGreaterThan(0);
+  for (const { values } of found.ends) expect(values).toEqual(calm.values);
+  const reported = await lossesOf(metricsPath);
+  expect([...reported.values()]).toEqual(calm.losses);
 }

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { repository } from '../../../test/support/documents.ts';
 import { runCommand } from '../../../test/support/run-command.ts';
-import { Command } from './command.ts';
-import { lossesOf } from './disturbed-run.ts';
-import { lastStepOf, printedRun, stretchesOf, survivorScript, undisturbed } from './survivals.ts';
+import { Command, fixture } from './command.ts';
+import type { DivisionName } from './fixtures/survive-training.ts';
+import { expectBits, lastStepOf, printedRun, stretchesOf, survivorScript } from './survivals.ts';
 
 const example = join(repository, 'apps/docs/examples/terminal/survive.ts');
 let cwd = '';
@@ -16,14 +16,13 @@ beforeEach(async () => {
 });
 
 /** Expects that a run had the losses and the parameters of one without faults and with the same numbers of ranks. */
-async function expectUndisturbed(run: Command, total: number): Promise<void> {
+async function expectUndisturbed(
+  run: Command,
+  total: number,
+  division?: DivisionName,
+): Promise<void> {
   const found = printedRun(run.stdout);
-  const calm = await undisturbed(stretchesOf(found, total));
-  for (const { step, loss } of found.steps)
-    expect(loss, `step ${step}`).toBe(calm.losses[step - 1]);
-  for (const { values } of found.ends) expect(values).toEqual(calm.values);
-  const reported = await lossesOf(join(cwd, 'out', 'metrics.jsonl'));
-  expect([...reported.values()]).toEqual(calm.losses);
+  await expectBits(found, stretchesOf(found, total), join(cwd, 'out', 'metrics.jsonl'), division);
 }
 
 describe('--min-nproc', { timeout: 240_000 }, () => {
@@ -52,6 +51,63 @@ describe('--min-nproc', { timeout: 240_000 }, () => {
     // Those who go on keep their processes, and one process has come.
     expect(pidsAt(2, 3)).toEqual(pidsAt(0, 4).slice(0, 3));
     expect(new Set(beginnings.map(({ pid }) => pid)).size).toBe(5);
+  });
+
+  it('has a replica of FSDP go on when a rank of another is lost, and another one come', async () => {
+    const script = survivorScript(
+      { steps: 1_000_000, pauseMs: 30, folder: cwd, division: 'hsdp' },
+      '3:3:inside:kill',
+    );
+    const args = ['run', '--nproc', '4', '--min-nproc', '2', '--max-restarts', '1'];
+    const run = new Command([...args, '--run-dir', 'out', ...script], { cwd });
+    await run.says(/Rank 3 came in the place of lost ones/);
+    const reached = lastStepOf(run);
+    while (lastStepOf(run) < reached + 3) await sleep(20);
+    run.kill('SIGINT');
+    expect(await run.ended(), run.output).toBe(130);
+    expect(run.output).toMatch(
+      /Rank 3 was lost: .* 2 ranks go on after step 2\. Rank 2 waits for the rest of a replica\./,
+    );
+    await expectUndisturbed(run, lastStepOf(run), 'hsdp');
+    const { beginnings } = printedRun(run.stdout);
+    // The others train meanwhile, in the processes of the start, as the one that waits does later.
+    expect(beginnings.map(({ worldSize }) => worldSize)).toEqual([4, 4, 4, 4, 2, 2, 4, 4, 4, 4]);
+    expect(new Set(beginnings.map(({ pid }) => pid)).size).toBe(5);
+  });
+
+  it('makes one replica of two stages of what is left of two, also after the update', async () => {
+    const script = survivorScript(
+      { steps: 6, pauseMs: 1, folder: cwd, division: 'stages' },
+      '0:3:after:kill',
+      '3:3:after:kill',
+    );
+    const args = ['run', '--nproc', '4', '--min-nproc', '2', '--run-dir', 'out'];
+    const run = new Command([...args, ...script], { cwd });
+    expect(await run.ended(), run.output).toBe(0);
+    await expectUndisturbed(run, 6, 'stages');
+    const { beginnings, steps } = printedRun(run.stdout);
+    expect(steps.at(-1)).toMatchObject({ step: 6, worldSize: 2 });
+    expect(new Set(beginnings.map(({ pid }) => pid)).size).toBe(4);
+  });
+
+  it('ends ranks that say different sizes of a replica', async () => {
+    const args = ['run', '--nproc', '2', '--ranks', 'threads', '--min-nproc', '1'];
+    const script = fixture('replica-sizes.ts');
+    const run = new Command([...args, '--run-dir', 'out', script], { cwd });
+    expect(await run.ended(), run.output).toBe(1);
+    expect(run.output).toMatch(/survive\(\) with replicaSize: [12].*another rank with [12]/s);
+  });
+
+  it('starts all ranks again if a part of the state is lost', async () => {
+    const script = survivorScript(
+      { steps: 4, pauseMs: 1, folder: cwd, division: 'hsdp' },
+      '1:3:before:kill',
+    );
+    const args = ['run', '--nproc', '2', '--min-nproc', '1', '--max-restarts', '1'];
+    const run = new Command([...args, '--run-dir', 'out', ...script], { cwd });
+    expect(await run.ended(), run.output).toBe(0);
+    expect(run.output).toContain('The ranks that are left make up 0 replicas of 2 ranks');
+    expect(run.output).toContain('Starting again (restart 1 of 1) with 2 ranks');
   });
 
   it('ends as without it where fewer are left', async () => {

@@ -6,20 +6,34 @@ import { ConfigError, TensorStateError } from '@shardwise/core/spec';
 import { ddp, fsdp, parallelize } from '@shardwise/strategies';
 import type { Strategy } from '@shardwise/core/extend';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { singleGroup } from '@shardwise/collectives';
 import { checkpoints } from 'shardwise';
 import { describe, expect, it } from 'vitest';
+import { rankContentsOf } from '../src/checkpoint/save/checkpoint-contents.ts';
 import { AgreedStop } from '../src/rank/agreed-stop.ts';
 import { createRankContext } from '../src/rank/create-rank-context.ts';
-import { agreeOnState } from '../src/rank/members/agree-on-state.ts';
-import { commitState, unpackState, type Training } from '../src/rank/members/committed-state.ts';
+import { type Agreed, agreeOnState } from '../src/rank/members/agree-on-state.ts';
+import { commitState, type HeldState } from '../src/rank/members/committed-state.ts';
 import { MembershipChange } from '../src/rank/members/member-link.ts';
+import { unpackState } from '../src/rank/members/packed-state.ts';
 import { Survivor } from '../src/rank/members/survivor.ts';
-import { lossOf, makeTraining, samplesOf } from './fixtures/survive-training.ts';
+import type { Training } from '../src/rank/members/training.ts';
+import {
+  type DivisionName,
+  divisions,
+  lossOf,
+  makeTraining,
+  samplesOf,
+} from './fixtures/survive-training.ts';
 
-async function trained(steps: number, { rank, size }: RankInThread): Promise<Training> {
-  const training = await makeTraining();
+async function trained(
+  steps: number,
+  { rank, size }: Pick<RankInThread, 'rank' | 'size'>,
+  division: DivisionName = 'ddp',
+): Promise<Training> {
+  const training = await makeTraining(division);
   for (let step = 1; step <= steps; step += 1) {
-    lossOf(training, samplesOf(step, rank, size)).backward();
+    lossOf(training, samplesOf(step, rank, size, division)).backward();
     await training.optimizer.step();
     training.optimizer.zeroGrad();
     training.states.schedule.step();
@@ -39,6 +53,7 @@ function survivorOf(
     readonly hasChanged?: () => boolean;
     readonly onBound?: (reason: string) => void;
     readonly resumeDirectory?: string;
+    readonly replicaSize?: number;
   } = {},
 ): Survivor {
   const { context } = createRankContext({
@@ -59,11 +74,21 @@ function survivorOf(
   });
   return new Survivor({
     context,
-    taken: undefined,
+    epoch: 0,
+    agreed: { taken: undefined, states: [], settled: -1 },
+    replicaSize: more.replicaSize ?? 1,
     hasChanged: more.hasChanged ?? (() => false),
     onBound: more.onBound ?? (() => undefined),
   });
 }
+
+/** What ranks of DDP agree on. */
+const agree = (
+  { group }: RankInThread,
+  own: HeldState | undefined,
+  replicaSize = 1,
+): Promise<Agreed> =>
+  agreeOnState(group, { states: own === undefined ? [] : [own], settled: -1 }, replicaSize);
 
 describe('ranks that agree on a state', () => {
   it('all take the one with the most updates, with its random numbers', async () => {
@@ -74,7 +99,7 @@ describe('ranks that agree on a state', () => {
       // Rank 0 has just come, and rank 1 lacks an update.
       const older = await commitState(await trained(3, rank), 3);
       const own = [undefined, older, newest][rank.rank];
-      const taken = await agreeOnState(rank.group, own);
+      const { taken } = await agree(rank, own);
       manualSeed(1);
       const fresh = await makeTraining();
       const step = taken && (await unpackState(await taken.pack(), fresh));
@@ -87,8 +112,8 @@ describe('ranks that agree on a state', () => {
   });
 
   it('have none if no rank has one', async () => {
-    const found = await onRanks(2, ({ group }) => agreeOnState(group, undefined));
-    expect(found).toEqual([undefined, undefined]);
+    const found = await onRanks(2, (rank) => agree(rank, undefined));
+    for (const { taken } of found) expect(taken).toBeUndefined();
   });
 
   it('throw on all ranks if those of one update differ, and say in what', async () => {
@@ -96,7 +121,7 @@ describe('ranks that agree on a state', () => {
       const training = await trained(2, rank);
       if (rank.rank === 2) manualSeed(3);
       const own = rank.rank === 0 ? undefined : await commitState(training, 2);
-      return agreeOnState(rank.group, own).catch((error: unknown) => error);
+      return agree(rank, own).catch((error: unknown) => error);
     });
     for (const error of errors) {
       expect(error).toBeInstanceOf(TensorStateError);
@@ -111,16 +136,119 @@ describe('ranks that agree on a state', () => {
         ...committed,
         pack: () => Promise.reject(new RangeError('lost while it sends')),
       };
-      return agreeOnState(rank.group, rank.rank === 0 ? lost : undefined).catch(
-        (error: unknown) => {
-          rank.group.close(error instanceof Error ? error : undefined);
-          return error;
-        },
-      );
+      return agree(rank, rank.rank === 0 ? lost : undefined).catch((error: unknown) => {
+        rank.group.close(error instanceof Error ? error : undefined);
+        return error;
+      });
     });
     expect(String(found)).toContain('lost while it sends');
   });
 });
+
+/** A state of which nothing is read. */
+const stateOf = (step: number, epoch: number, sum = 0): HeldState => ({
+  step,
+  epoch,
+  checksums: async () => ({ model: sum }),
+  pack: () => Promise.reject(new RangeError('it is not sent')),
+});
+
+describe('ranks that have parts of a state', () => {
+  it.each(['hsdp', 'stages'] as const)(
+    'take theirs from a peer with the same: %s',
+    async (division) => {
+      const { axes } = divisions[division];
+      await onRanks(
+        4,
+        async (rank) => {
+          const training = await trained(3, rank, division);
+          const committed = await commitState(training, 3);
+          const expected = { values: await partsOf(training), random: randomState() };
+          const comes = rank.rank === 1 || rank.rank === 2;
+          const { taken } = await agree(rank, comes ? undefined : committed, 2);
+          manualSeed(1);
+          const fresh = await trained(0, rank, division);
+          expect(taken && (await unpackState(await taken.pack(), fresh))).toBe(3);
+          expect({ values: await partsOf(fresh), random: randomState() }).toEqual(expected);
+        },
+        { axes: axes(4) },
+      );
+    },
+  );
+
+  it('refuse parts of another division', async () => {
+    const packed = await onRanks(
+      2,
+      async (rank) => (await commitState(await trained(1, rank, 'hsdp'), 1)).pack(),
+      { axes: divisions.hsdp.axes(2) },
+    );
+    const axes = [
+      { name: 'dp', size: 1 },
+      { name: 'shard', size: 4 },
+    ];
+    const errors = await onRanks(
+      4,
+      async (rank) => {
+        const folder = packed[rank.rank % 2];
+        const training = await trained(0, rank, 'hsdp');
+        return folder && unpackState(folder, training).catch((error: unknown) => error);
+      },
+      { axes },
+    );
+    for (const error of errors) expect(error).toBeInstanceOf(TensorStateError);
+  });
+
+  it('go back to the newest update of which each part is there', async () => {
+    const found = await onRanks(4, ({ rank, group }) => {
+      // Ranks 0 and 2 have made update 5, and those with the other part have not.
+      const states = rank % 2 === 0 ? [stateOf(5, 0), stateOf(4, 0)] : [stateOf(4, 0)];
+      return agreeOnState(group, { states, settled: 4 }, 2);
+    });
+    for (const { taken, states } of found) {
+      expect(taken?.step).toBe(4);
+      expect(states.map(({ step }) => step)).toEqual([4]);
+    }
+  });
+
+  it('begin again if the first update is not there of each part', async () => {
+    const found = await onRanks(2, ({ rank, group }) =>
+      agreeOnState(group, { states: rank === 0 ? [stateOf(1, 0)] : [], settled: -1 }, 2),
+    );
+    for (const { taken, states } of found) expect([taken, states]).toEqual([undefined, []]);
+  });
+
+  it('do not mix updates of one number that different ranks have made', async () => {
+    const found = await onRanks(4, ({ rank, group }) => {
+      // Ranks 2 and 3 had made update 5 when they had to wait, and the others made it anew with fewer ranks.
+      const epoch = rank < 2 ? 1 : 0;
+      return agreeOnState(group, { states: [stateOf(5, epoch, epoch)], settled: 4 }, 2);
+    }).catch(({ cause }: Error) => cause);
+    expect(String(found)).toContain('it is not sent');
+    const errors = await onRanks(2, ({ rank, group }) =>
+      agreeOnState(group, { states: [stateOf(5, rank)], settled: 4 }, 2).catch(
+        (error: unknown) => error,
+      ),
+    );
+    for (const error of errors) expect(String(error)).toContain('no update of which each part');
+  });
+
+  it('do not go back behind an update that all ranks had', async () => {
+    const errors = await onRanks(2, ({ group }) =>
+      agreeOnState(group, { states: [stateOf(4, 0)], settled: 7 }, 2).catch(
+        (error: unknown) => error,
+      ),
+    );
+    for (const error of errors) expect(error).toBeInstanceOf(TensorStateError);
+  });
+});
+
+/** The elements of the parameters that this rank has. */
+const partsOf = async ({ model }: Training): Promise<readonly unknown[]> => {
+  const { heldChunks } = await rankContentsOf({ step: 0, model }, singleGroup());
+  return Promise.all(
+    heldChunks.model.map(async (chunk) => [chunk.name, [...(await chunk.read())]]),
+  );
+};
 
 describe('a commit', () => {
   it('is a copy that later updates do not change', async () => {
@@ -145,7 +273,7 @@ describe('a commit', () => {
       const { context } = survivor;
       expect(await context.resume(await trained(0, rank))).toBe(0);
       const error = await context.commit(1).catch((thrown: unknown) => thrown);
-      expect(survivor.committed?.step).toBe(1);
+      expect(survivor.held).toMatchObject({ states: [{ step: 1 }], settled: 1 });
       return error;
     });
     for (const error of errors) expect(error).toBeInstanceOf(MembershipChange);
@@ -169,6 +297,40 @@ describe('a commit', () => {
         await context.commit(2);
         return said;
       });
+      for (const said of reasons) {
+        expect(said).toEqual(reason === undefined ? [] : [expect.stringMatching(reason)]);
+      }
+    },
+  );
+
+  it.each([
+    ['replicas of FSDP', 'hsdp', 2, undefined],
+    ['replicas of two stages', 'stages', 2, undefined],
+    ['replicas of which the script does not say the size', 'hsdp', 1, /replicaSize of survive/],
+    ['replicas of another size', 'hsdp', 4, undefined],
+    ['ranks of which each has a part', 'fsdp', 2, /ranks 0 and 2 have different parts/],
+  ] as const)(
+    'says whether ranks need each other: %s',
+    async (_, division, replicaSize, reason) => {
+      const name = division === 'fsdp' ? 'hsdp' : division;
+      const axes =
+        division === 'fsdp'
+          ? [
+              { name: 'dp', size: 1 },
+              { name: 'shard', size: 4 },
+            ]
+          : divisions[name].axes(4);
+      const reasons = await onRanks(
+        4,
+        async (rank) => {
+          const said: string[] = [];
+          const { context } = survivorOf(rank, { replicaSize, onBound: (text) => said.push(text) });
+          await context.resume(await trained(0, rank, name));
+          await context.commit(1);
+          return said;
+        },
+        { axes },
+      );
       for (const said of reasons) {
         expect(said).toEqual(reason === undefined ? [] : [expect.stringMatching(reason)]);
       }

@@ -49,6 +49,16 @@ export interface InitOptions {
 
 export type MeshAxes = readonly MeshAxis[] | ((worldSize: number) => readonly MeshAxis[]);
 
+/** Options of `survive`. */
+export interface SurviveOptions extends InitOptions {
+  /**
+   * The number of ranks that have the state together, and are lost for the others as one: of the parts of `fsdp` or of the
+   * stages of a pipeline. A replica is of consecutive ranks, so its axes are the last ones of the mesh, and its number of
+   * ranks divides that of all. Default: 1, because each rank of `ddp` has the whole state.
+   */
+  readonly replicaSize?: number;
+}
+
 const initRules: OptionRules<InitOptions> = {
   device: option.object('a backend, as await cpu()'),
   group: option.object('a process group'),
@@ -64,9 +74,21 @@ const initRules: OptionRules<InitOptions> = {
   },
 };
 
-/** Throws ConfigError for options that `init` does not take. `of` is the function that was called. */
-export function checkInit(of: string, options: InitOptions): void {
-  checkOptions(of, options, initRules);
+const surviveRules: OptionRules<SurviveOptions> = { ...initRules, replicaSize: option.integer(1) };
+
+/** Throws ConfigError for options that `init` does not take. */
+export function checkInit(options: InitOptions): void {
+  checkOptions('init', options, initRules);
+  checkVersions('init', options);
+}
+
+/** Throws ConfigError for options that `survive` does not take. */
+export function checkSurvive(options: SurviveOptions): void {
+  checkOptions('survive', options, surviveRules);
+  checkVersions('survive', options);
+}
+
+function checkVersions(of: string, options: InitOptions): void {
   if (options.device !== undefined) requireVersion(`${of} with a device`, options.device, 1);
   if (options.group !== undefined) requireVersion(`${of} with a group`, options.group, 1);
 }

@@ -10,7 +10,7 @@ import { startRank } from './start-rank.ts';
  * on, tensors are computed on the rank's device.
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
-  checkInit('init', options);
+  checkInit(options);
   const host = await findHost(options.group);
   const { context } = await startRank(host, await host.join(), options);
   return context;

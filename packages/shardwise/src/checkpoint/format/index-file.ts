@@ -197,8 +197,10 @@ function withoutWholeBoxes({ chunks, ...tensor }: StoredTensor): object {
 
 /**
  * Decodes a state file. Throws a CheckpointError that names `path` for anything but a state that this version wrote.
+ * `isPart`: whether it may be that of one rank of several, which has parts of the tensors. Then what it has not is read as
+ * zeros.
  */
-export function decodeState(text: string, path: string): CheckpointState {
+export function decodeState(text: string, path: string, isPart = false): CheckpointState {
   const refuse = (found: string, cause?: unknown): CheckpointError =>
     new CheckpointError(
       {
@@ -223,24 +225,25 @@ export function decodeState(text: string, path: string): CheckpointState {
     if (fileBytes.length !== state.worldSize) {
       throw refuse(`${fileBytes.length} files of ${state.worldSize} ranks`);
     }
-    const broken = tensors.find((tensor) => !isWhole(tensor, fileBytes));
+    const broken = tensors.find(
+      (tensor) => !areIn(tensor, fileBytes) || !(isPart || covers(tensor.shape, tensor.chunks)),
+    );
     if (broken !== undefined) throw refuse(`the chunks of "${broken.name}" do not make it up`);
   }
   return state;
 }
 
-/** Whether the chunks lie within their files and make up the whole tensor. */
-function isWhole(
+/** Whether the chunks lie within their files. */
+function areIn(
   { dtype, shape, varying = [], chunks }: StoredTensor,
   fileBytes: readonly number[],
 ): boolean {
   if (!varying.every(({ size }, dim) => shape[dim] === size)) return false;
-  const fits = chunks.every(({ file, start, stop, byteOffset, checksums }) => {
+  return chunks.every(({ file, start, stop, byteOffset, checksums }) => {
     const byteLength = (stop - start) * dtypes[dtype].bytes;
     return (
       byteOffset + byteLength <= (fileBytes[file] ?? 0) &&
       checksums.length === Math.ceil(byteLength / CHECKSUM_BYTES)
     );
   });
-  return fits && covers(shape, chunks);
 }

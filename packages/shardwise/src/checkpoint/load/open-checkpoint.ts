@@ -7,7 +7,7 @@ import {
 } from '@shardwise/core/extend';
 import type { ReadableFiles } from '../places/checkpoint-files.ts';
 import { damaged } from './chunk-files.ts';
-import { findCheckpoint } from '../places/find-checkpoint.ts';
+import { findCheckpoint, type FoundCheckpoint } from '../places/find-checkpoint.ts';
 import {
   fileName,
   type JsonValue,
@@ -45,7 +45,14 @@ export interface Checkpoint {
  * when they are read.
  */
 export async function openCheckpoint(files: ReadableFiles, directory: string): Promise<Checkpoint> {
-  const { folder, state } = await findCheckpoint(files, directory);
+  return checkpointIn(files, await findCheckpoint(files, directory));
+}
+
+/** Opens a checkpoint whose state has been read. Throws CheckpointError if files are missing or cut off. */
+export async function checkpointIn(
+  files: ReadableFiles,
+  { folder, state }: FoundCheckpoint,
+): Promise<Checkpoint> {
   const { step, worldSize, extra, rankExtras } = state;
   for (const section of sectionNames) {
     for (const [rank, expected] of state[section].fileBytes.entries()) {

@@ -10,6 +10,7 @@ import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { LaunchResult, RankEnd } from '../ranks/rank-handle.ts';
 import type { RankMessage } from '../../run-state/run-message.ts';
 import { RankWorker } from '../threads/rank-worker.ts';
+import { chooseMembers, haveWholeState } from './choose-members.ts';
 import { MemberSlot } from './member-slot.ts';
 import { changeReason, changeText, type LostRank } from './membership-change.ts';
 
@@ -26,7 +27,8 @@ export interface MembersOptions {
 /**
  * Runs a script on the ranks of this host, of which some may be lost while the others go on. Waits for all of them.
  *
- *   a rank is lost ── enough are left, and they survive ──► the others get a new membership at once
+ *   a rank is lost ── enough are left, and they survive ──► the others get a new membership at once, except those that
+ *                  │                                        make up no whole replica, which wait
  *                  └─ otherwise ──► all ranks are ended, as `launch` does
  *   a rank comes   ──────────────► all get a new membership, to which they go over after a commit
  */
@@ -65,6 +67,8 @@ class MembersLaunch {
   readonly #held = new Map<number, RankMessage[]>();
   /** Who was lost since the latest membership. */
   #lost: LostRank[] = [];
+  /** The number of ranks that have the state together, as the first one has said. */
+  #replicaSize: number | undefined;
   /** Why the ranks cannot go on without each other. */
   #bound: string | undefined;
   #culprit: number | undefined;
@@ -127,7 +131,10 @@ class MembersLaunch {
     switch (message.kind) {
       case 'ready':
         slot.phase = 'ready';
-        if (!message.survives) this.#bound ??= 'the script calls init(), and not survive()';
+        if (message.replicaSize === null) {
+          this.#bound ??= 'the script calls init(), and not survive()';
+        }
+        this.#replicaSize ??= message.replicaSize ?? 1;
         if (this.#options.stop.aborted) slot.order({ kind: 'stop' });
         this.#form(undefined);
         return;
@@ -178,13 +185,16 @@ class MembersLaunch {
     const since = this.#told.slice(this.#entered + 1, epoch + 1);
     this.#entered = epoch;
     this.#rankOf = new Map(slots.map(({ number }, rank) => [number, rank]));
+    // The members make updates from now on, which those that wait do not have.
+    for (const other of this.#slots) if (!slots.includes(other)) other.hasEntered = false;
     const lost = since.flatMap((told) => told.lost);
     const come = epoch === 0 ? [] : since.flatMap((told) => told.come);
     const reason = changeReason(lost, [...new Set(come)]);
     if (reason !== '') {
       const change = { worldSize: slots.length, step, reason };
+      const waiting = this.#slots.filter(({ waits }) => waits).map(({ number }) => number);
       this.#options.onMessage({ kind: 'membership', ...change });
-      this.#members.onNotice(changeText(change));
+      this.#members.onNotice(changeText({ ...change, waiting }));
     }
     for (const each of slots) this.#passHeld(each);
     this.#form(undefined);
@@ -201,10 +211,13 @@ class MembersLaunch {
       return;
     }
     slot.phase = 'gone';
+    slot.waits = false;
     if (end.terminated || this.#grace !== undefined) return;
     const hasStepped = this.#slots.some((each) => each.hasStepped);
     const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
-    if (occursAgain || (isMember && this.#bound !== undefined) || !this.#isEnough()) {
+    const lack = this.#lack();
+    if (occursAgain || (isMember && this.#bound !== undefined) || lack !== undefined) {
+      if (lack !== undefined && this.#isReplicated) this.#members.onNotice(lack);
       this.#fail(slot, end);
       return;
     }
@@ -214,45 +227,70 @@ class MembersLaunch {
     if (isMember || this.#told.length === 0) this.#form(isMember ? describeEnd(end) : undefined);
   }
 
-  /** Whether enough ranks are left, of which one has the state of the training, if there is one. */
-  #isEnough(): boolean {
+  get #isReplicated(): boolean {
+    return this.#replicaSize !== undefined && this.#replicaSize > 1;
+  }
+
+  /** Says why those that are left cannot go on: too few of them make up replicas, or none has a part of the state. */
+  #lack(): string | undefined {
+    const { min } = this.#members;
+    const size = this.#replicaSize ?? 1;
     const left = this.#slots.filter(
       ({ phase }) => phase !== 'gone' && (phase !== 'starting' || this.#told.length === 0),
     );
-    if (left.length < this.#members.min) return false;
-    return this.#entered < 0 || left.some(({ hasEntered }) => hasEntered);
+    const count = chooseMembers(left, size).length;
+    if (count < Math.max(min, 1)) {
+      return `The ranks that are left make up ${count / size} replicas of ${size} ranks, so all of them end.`;
+    }
+    if (this.#entered < 0 || haveWholeState(left, size)) return undefined;
+    return `No rank that is left has one of the ${size} parts of the state, so all of them end.`;
   }
 
   /**
    * Makes the membership of all ranks that are there and tells it to them. `lost` says why a rank of the membership
    * before is gone. The first membership waits for all ranks. Ranks that come wait until those before them have joined
-   * each other: otherwise some ranks would wait in one membership for ranks that have gone over to the next one.
+   * each other: otherwise some ranks would wait in one membership for ranks that have gone over to the next one. Ranks that
+   * make up no whole replica wait, too.
    */
   #form(lost: string | undefined): void {
     if (this.#grace !== undefined || (this.#told.length === 0 && this.#has('starting'))) return;
     if (lost === undefined && this.#told.length - 1 > this.#entered) return;
     const isOver = this.#has('finished');
-    const next = this.#slots.filter(
+    const replicaSize = this.#replicaSize ?? 1;
+    const there = this.#slots.filter(
       ({ phase }) => phase === 'member' || (phase === 'ready' && !isOver),
     );
-    const come = next.filter(({ phase }) => phase === 'ready').map(({ number }) => number);
-    if (next.length === 0 || (come.length === 0 && lost === undefined)) return;
+    const next = chooseMembers(there, replicaSize);
+    const joining = next.filter(({ phase }) => phase === 'ready');
+    if (next.length === 0 || (joining.length === 0 && lost === undefined)) return;
+    const come = joining.filter(({ waits }) => !waits).map(({ number }) => number);
     const epoch = this.#told.length;
     this.#told.push({ slots: next, lost: this.#lost, come, entered: new Set() });
     this.#lost = [];
     const worldSize = next.length;
     for (const [rank, slot] of next.entries()) {
       slot.phase = 'member';
-      slot.order({ kind: 'membership', epoch, rank, worldSize, lost });
+      slot.waits = false;
+      const place = { rank, worldSize, replicaSize };
+      slot.order({ kind: 'membership', epoch, place, lost });
+    }
+    for (const slot of there) {
+      if (next.includes(slot)) continue;
+      slot.waits = true;
+      if (slot.phase === 'member') {
+        slot.order({ kind: 'membership', epoch, place: undefined, lost });
+      }
+      slot.phase = 'ready';
     }
   }
 
   /** Ends ranks that would join others which have ended their training. */
   #dismissNewcomers(): void {
     // At the start, a rank may end while others still load the script.
-    if (this.#told.length < 2) return;
+    if (this.#told.length === 0) return;
     for (const slot of this.#slots) {
-      const isNew = slot.phase === 'member' && !slot.hasEntered;
+      // In the first membership, ranks that call init() never say that they have joined the others.
+      const isNew = slot.phase === 'member' && !slot.hasEntered && this.#told.length > 1;
       if (slot.phase !== 'starting' && slot.phase !== 'ready' && !isNew) continue;
       slot.phase = 'gone';
       this.#ending.push(slot.terminate());

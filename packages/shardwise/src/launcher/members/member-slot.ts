@@ -23,6 +23,8 @@ export class MemberSlot {
   phase: SlotPhase = 'starting';
   /** Whether its rank has once had the state of the training. */
   hasEntered = false;
+  /** Whether its rank waits because others of a replica are missing. */
+  waits = false;
   /** Whether a rank has reported a step. */
   hasStepped = false;
   readonly #create: new (start: RankStart) => RankHandle;
@@ -73,6 +75,7 @@ export class MemberSlot {
     };
     this.phase = 'starting';
     this.hasEntered = false;
+    this.waits = false;
     this.#startsAgain = false;
     return new this.#create({
       ...this.#start,

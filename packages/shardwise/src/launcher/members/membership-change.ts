@@ -13,6 +13,8 @@ export interface MembershipChange {
   /** The number of updates of the state that they go on with. */
   readonly step: number;
   readonly reason: string;
+  /** The ranks that wait until they make up a replica with others, by the numbers that they were started with. */
+  readonly waiting: readonly number[];
 }
 
 /** Says why other ranks go on: who is lost, and who has come. */
@@ -28,7 +30,11 @@ export function changeReason(lost: readonly LostRank[], come: readonly number[])
 }
 
 /** Says in one line who goes on, and from where. */
-export function changeText({ worldSize, step, reason }: MembershipChange): string {
+export function changeText({ worldSize, step, reason, waiting }: MembershipChange): string {
   const ranks = worldSize === 1 ? '1 rank goes on' : `${worldSize} ranks go on`;
-  return `${reason}. ${ranks} after step ${step}.`;
+  const others =
+    waiting.length === 0
+      ? ''
+      : ` ${waiting.length === 1 ? 'Rank' : 'Ranks'} ${waiting.join(', ')} ${waiting.length === 1 ? 'waits' : 'wait'} for the rest of a replica.`;
+  return `${reason}. ${ranks} after step ${step}.${others}`;
 }

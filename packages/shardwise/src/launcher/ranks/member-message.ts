@@ -2,8 +2,11 @@ import { z } from 'zod';
 
 /** What a rank that others can lose tells its launcher. */
 export type MemberMessage =
-  /** The rank waits for a membership. `survives`: whether it goes on if another rank is lost. */
-  | { readonly kind: 'ready'; readonly survives: boolean }
+  /**
+   * The rank waits for a membership. `replicaSize` is the number of ranks that have the state together. It is null if the
+   * rank does not go on without one that is lost.
+   */
+  | { readonly kind: 'ready'; readonly replicaSize: number | null }
   | EnteredMessage
   /** The ranks cannot go on without each other, for this reason. */
   | { readonly kind: 'bound'; readonly reason: string };
@@ -16,9 +19,11 @@ export interface EnteredMessage {
 }
 
 const MAX_CHARACTERS = 4096;
+/** More ranks than one launcher starts. */
+const MAX_RANKS = 65_536;
 
 const memberMessage = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('ready'), survives: z.boolean() }),
+  z.object({ kind: z.literal('ready'), replicaSize: z.int().min(1).max(MAX_RANKS).nullable() }),
   z.object({
     kind: z.literal('entered'),
     epoch: z.int().nonnegative(),

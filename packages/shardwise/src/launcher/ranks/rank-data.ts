@@ -38,13 +38,21 @@ export interface Membership {
   readonly kind: 'membership';
   /** Counts the memberships of a generation, from 0. */
   readonly epoch: number;
-  readonly rank: number;
-  readonly worldSize: number;
+  /** Undefined if this rank waits, because too few others are there for another replica. */
+  readonly place: MemberPlace | undefined;
   /**
    * Why ranks of the membership before are gone, so that its calls cannot end. Undefined if all are there: then they go
    * over to this membership after the same commit.
    */
   readonly lost: string | undefined;
+}
+
+/** The place of a rank among those that train together. */
+export interface MemberPlace {
+  readonly rank: number;
+  readonly worldSize: number;
+  /** The number of consecutive ranks that have the state together, as the first of all ranks has said. */
+  readonly replicaSize: number;
 }
 
 /** An order of the launcher to a rank that runs. */

@@ -1,5 +1,5 @@
 import { ConfigError, type ProcessGroup } from '@shardwise/core/extend';
-import type { Membership } from '../../launcher/ranks/rank-data.ts';
+import type { MemberPlace } from '../../launcher/ranks/rank-data.ts';
 import type { MembersWay } from '../../launcher/transports/join-way.ts';
 import { AgreedStop } from '../agreed-stop.ts';
 import { joinTcp } from '../join/join-tcp.ts';
@@ -12,7 +12,8 @@ export interface MemberHostParts {
   readonly link: LauncherLink;
   readonly way: MembersWay;
   readonly members: MemberLink;
-  readonly membership: Membership;
+  readonly epoch: number;
+  readonly place: MemberPlace;
   /** Says that calls of this membership cannot end. */
   readonly signal: AbortSignal;
   readonly isRecorded: boolean;
@@ -20,9 +21,9 @@ export interface MemberHostParts {
 
 /** Returns the host of a rank in one membership, whose calls end when the signal says that they cannot. */
 export function memberHost(parts: MemberHostParts): RankHost {
-  const { link, way, members, membership, signal, isRecorded } = parts;
+  const { link, way, members, epoch, signal, isRecorded } = parts;
   const { data } = link;
-  const { rank, worldSize, epoch } = membership;
+  const { rank, worldSize } = parts.place;
   return {
     rank,
     localRank: data.localRank,
@@ -58,10 +59,12 @@ export function memberHost(parts: MemberHostParts): RankHost {
 /** Returns the host of a rank whose script calls init() and not survive(), so that it ends with the others. */
 export function boundHost(link: LauncherLink, way: MembersWay, own?: ProcessGroup): RankHost {
   if (own !== undefined) throw ownGroupError();
-  const members = new MemberLink(link, false);
+  const members = new MemberLink(link, undefined);
   const host = members.after(-1).then((membership) => {
-    const { signal } = members.watch(membership.epoch);
-    return memberHost({ link, way, members, membership, signal, isRecorded: true });
+    const { place, epoch } = membership;
+    const { signal } = members.watch(epoch);
+    if (place === undefined) throw new RangeError('a rank without a place');
+    return memberHost({ link, way, members, epoch, place, signal, isRecorded: true });
   });
   // `join` awaits it, and throws its error.
   host.catch(() => undefined);

@@ -33,7 +33,8 @@ export class MemberLink {
   readonly #listeners = new Set<() => void>();
   #aborted: Error | undefined;
 
-  constructor(link: LauncherLink, survives: boolean) {
+  /** `replicaSize`: undefined if the script does not go on without a rank that is lost. */
+  constructor(link: LauncherLink, replicaSize: number | undefined) {
     this.#link = link;
     const stopped = Promise.withResolvers<void>();
     this.stopped = stopped.promise;
@@ -43,7 +44,7 @@ export class MemberLink {
       else this.#known.push(order);
       for (const listener of this.#listeners) listener();
     });
-    this.send({ kind: 'ready', survives });
+    this.send({ kind: 'ready', replicaSize: replicaSize ?? null });
   }
 
   send(message: MemberMessage): void {

@@ -8,24 +8,18 @@ import {
   type ProcessGroup,
   TensorStateError,
 } from '@shardwise/core/extend';
-import { allGatherObject } from '@shardwise/collectives';
-import { z } from 'zod';
 import { loadCheckpoint } from '../../checkpoint/load/load-checkpoint.ts';
 import { requireStatefuls } from '../../checkpoint/format/check-arguments.ts';
 import { checkStep } from '../../checkpoint/save/checkpoint-contents.ts';
 import type { RankContext } from '../rank-context.ts';
-import { requireEqualStates } from './agree-on-state.ts';
-import {
-  type CommittedState,
-  commitState,
-  type HeldState,
-  loadTraining,
-  type Training,
-  unpackState,
-} from './committed-state.ts';
+import { type Agreed, type Held, requireEqualStates } from './agree-on-state.ts';
+import { type CommittedState, commitState } from './committed-state.ts';
+import { findBound } from './find-bound.ts';
 import { MembershipChange } from './member-link.ts';
+import { unpackState } from './packed-state.ts';
+import { loadTraining, type Training } from './training.ts';
 
-export type { Training } from './committed-state.ts';
+export type { Training } from './training.ts';
 
 /** A rank of a run whose ranks go on if one is lost, as `survive` gives it to its body. */
 export interface SurvivorContext extends RankContext {
@@ -55,8 +49,12 @@ const trainingRules: OptionRules<Training> = {
 /** What a survivor needs of its surroundings. */
 export interface SurvivorParts {
   readonly context: RankContext;
-  /** The state that the ranks go on with, if a commit has made one. */
-  readonly taken: HeldState | undefined;
+  /** The membership of the ranks. */
+  readonly epoch: number;
+  /** The states that the ranks have agreed on, of which they go on with one if a commit has made it. */
+  readonly agreed: Agreed;
+  /** The number of ranks that have the state together. */
+  readonly replicaSize: number;
   /** Whether other ranks are to go on from here. Undefined if the ranks stay the same until all of them end. */
   readonly hasChanged: (() => boolean) | undefined;
   /** Called once if the ranks cannot go on without each other. */
@@ -68,14 +66,14 @@ export class Survivor {
   readonly context: SurvivorContext;
   readonly #parts: SurvivorParts;
   #training: Training | undefined;
-  #committed: HeldState | undefined;
+  #held: Held;
   #step = -1;
   #isChecked = false;
   #isBound = false;
 
   constructor(parts: SurvivorParts) {
     this.#parts = parts;
-    this.#committed = parts.taken;
+    this.#held = parts.agreed;
     const own = {
       resume: (training: Training) => this.#resume(training),
       commit: (step: number) => this.#commit(step),
@@ -84,9 +82,9 @@ export class Survivor {
     this.context = Object.assign(Object.create(parts.context), own);
   }
 
-  /** The last state that is whole on this rank. */
-  get committed(): HeldState | undefined {
-    return this.#committed;
+  /** The latest states that are whole on this rank. */
+  get held(): Held {
+    return this.#held;
   }
 
   async #resume(training: Training): Promise<number> {
@@ -94,7 +92,8 @@ export class Survivor {
     requireStatefuls('resume', training.states ?? {});
     if (this.#training !== undefined) throw orderError('resume() a second time', 'Call it once');
     this.#training = training;
-    const { taken, context } = this.#parts;
+    const { agreed, context } = this.#parts;
+    const { taken } = agreed;
     if (taken !== undefined) this.#step = await unpackState(await taken.pack(), training);
     else if (context.resumeDirectory !== undefined) {
       const checkpoint = await loadCheckpoint(context.resumeDirectory);
@@ -109,7 +108,7 @@ export class Survivor {
     if (training === undefined) {
       throw orderError('commit() before resume()', 'Call resume({ model, optimizer }) first');
     }
-    const { context, hasChanged } = this.#parts;
+    const { context, hasChanged, epoch } = this.#parts;
     checkStep(step, 'the memory of the ranks');
     if (step <= this.#step) {
       throw orderError(`commit(${step}) after ${this.#step}`, 'Count updates upwards');
@@ -117,23 +116,26 @@ export class Survivor {
     this.#step = step;
     if (hasChanged === undefined || this.#isBound) return;
     await currentSession().realize([]);
-    const committed = await commitState(training, step);
+    const committed = await commitState(training, step, epoch);
     if (!this.#isChecked) await this.#check(committed);
     if (this.#isBound) return;
-    this.#committed = committed;
-    if (await isSaidByAny(context.group, hasChanged())) throw new MembershipChange();
+    const { states, settled } = this.#held;
+    this.#held = { states: [committed, ...states.slice(0, 1)], settled };
+    const isOver = await isSaidByAny(context.group, hasChanged());
+    // Each rank has the state now, so none goes back to the one before.
+    this.#held = { states: [committed], settled: step };
+    if (isOver) throw new MembershipChange();
   }
 
-  /** Looks once whether each rank has the whole state, and the same one. It is a collective. */
+  /** Looks once whether each replica has the whole state, and the same one. It is a collective. */
   async #check(committed: CommittedState): Promise<void> {
     this.#isChecked = true;
-    const { group } = this.#parts.context;
-    const missing = await allGatherObject(group, committed.missing ?? null);
-    const said = z.array(z.string().nullable()).parse(missing);
-    const reason = said.find((each) => each !== null);
-    if (reason === undefined || reason === null) {
+    const { context, replicaSize } = this.#parts;
+    const { group } = context;
+    const reason = await findBound(group, committed, replicaSize);
+    if (reason === undefined) {
       try {
-        await requireEqualStates(group, committed);
+        await requireEqualStates(group, committed, replicaSize);
       } catch (error) {
         // No rank may go on with one of the states when the first one has ended.
         if (error instanceof TensorStateError) this.#parts.onBound('their states differ');
