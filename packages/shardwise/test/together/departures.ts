@@ -55,12 +55,21 @@ class Records {
 }
 
 const workers = 8;
-const events = 200;
 
-/** Eight workers, and so many random events: one leaves and comes again, loses its connection, or cannot be reached. */
+/** How the members of a run that is disturbed send. */
+interface Disturbed {
+  /** Whether they send updates to each other directly. */
+  readonly areDirect: boolean;
+  /** Whether they have two fragments, whose messages overlap their updates. */
+  readonly overlap: boolean;
+  /** The number of random events. */
+  readonly events: number;
+}
+
+/** Eight workers, and random events: one leaves and comes again, loses its connection, or cannot be reached. */
 async function disturbedRun(
   seed: number,
-  areDirect: boolean,
+  { areDirect, overlap, events }: Disturbed,
 ): Promise<{
   readonly records: Records;
   readonly network: VirtualNetwork;
@@ -82,11 +91,13 @@ async function disturbedRun(
   const train = async (name: string): Promise<void> => {
     const member = network.member(name, 'secret', areDirect ? direct.of(name) : null);
     await member.connect();
-    const trainer = new PlainTrainer(records.observe(member), random());
+    const values = overlap ? [random(), random()] : [random()];
+    const trainer = new PlainTrainer(records.observe(member), ...values);
     await trainer.enter();
     while (!over.signal.aborted && !leaving.delete(name)) {
       learned.push(learned.length + 1);
-      await trainer.update(learned.length);
+      const meanwhile = overlap ? network.delay(random() * 400) : undefined;
+      await trainer.update(learned.length, meanwhile);
     }
     member.close();
   };
@@ -133,8 +144,12 @@ async function disturbedRun(
  * Fails unless all states were equal after every round, no update counts twice, and each event has cost a member at most
  * the update that it had not sent.
  */
-export async function expectUndisturbed(seed: number, areDirect = false): Promise<void> {
-  const { records, network, learned, disturbances } = await disturbedRun(seed, areDirect);
+export async function expectUndisturbed(
+  seed: number,
+  { areDirect = false, overlap = false, events = 200 }: Partial<Disturbed> = {},
+): Promise<void> {
+  const found = await disturbedRun(seed, { areDirect, overlap, events });
+  const { records, network, learned, disturbances } = found;
   for (const [completed, hashes] of records.hashes) {
     expect([completed, hashes.size]).toEqual([completed, 1]);
   }

@@ -42,6 +42,8 @@ export class Fragment {
   readonly #parameters: readonly FragmentParameter[];
   #state: FragmentState | null = null;
   #agreed: Promise<Agreed> | null = null;
+  /** The tokens that it has learned from since it last had the values of all. */
+  #tokens = 0;
 
   constructor(parameters: readonly FragmentParameter[]) {
     this.#parameters = parameters;
@@ -81,6 +83,11 @@ export class Fragment {
     this.#agreed = mean === null ? null : Promise.resolve({ kind: 'vector', vector: mean });
   }
 
+  /** Its values learn from so many tokens more. */
+  countTokens(tokens: number): void {
+    this.#tokens += tokens;
+  }
+
   /** What all ranks have in common, with an outer optimizer. */
   shared(): SharedFragment {
     const { anchor, momentum } = this.#known();
@@ -92,6 +99,7 @@ export class Fragment {
   async replace({ anchor, momentum }: SharedFragment, meeting: Meeting): Promise<void> {
     this.#state = { anchor, momentum, errors: this.#noErrors(meeting) };
     this.#agreed = null;
+    this.#tokens = 0;
     await this.assign(anchor);
   }
 
@@ -100,12 +108,14 @@ export class Fragment {
    * does not wait for.
    */
   async send({ outer, group }: Meeting, completed: number): Promise<void> {
-    const own = await this.values();
+    const values = await this.values();
     const { anchor, errors } = this.#known();
     if (outer !== null) {
-      for (let at = 0; at < own.length; at++) own[at] = (anchor[at] ?? 0) - (own[at] ?? 0);
+      for (let at = 0; at < values.length; at++) {
+        values[at] = (anchor[at] ?? 0) - (values[at] ?? 0);
+      }
     }
-    const agreed = group.agree(own, errors, completed);
+    const agreed = group.agree({ values, tokens: this.#tokens, errors, completed });
     // Whoever takes the outer step gets the error.
     agreed.catch(() => undefined);
     this.#agreed = agreed;
@@ -125,6 +135,8 @@ export class Fragment {
     const { anchor, momentum } = this.#known();
     if (outer === null || momentum === null) anchor.set(mean);
     else outerStep(anchor, mean, momentum, outer);
+    // What was learned since the message is given up, or blended in.
+    this.#tokens = 0;
     await this.assign(alpha === 0 ? anchor : mixed(anchor, await this.values(), alpha));
   }
 

@@ -30,9 +30,10 @@ import { ChangingGroup } from './members/changing-group.ts';
 import { FixedGroup } from './members/fixed-group.ts';
 import type { Members } from './members/members.ts';
 import type { OuterGroup } from './members/outer-group.ts';
-import { runDescription } from './members/run-description.ts';
-import { agreementMessages, messageBytes, type OuterBits } from './messages/outer-messages.ts';
+import { memberMessageBytes, runDescription } from './members/run-description.ts';
+import { agreementMessages, type OuterBits } from './messages/outer-messages.ts';
 import type { OuterState } from './outer-state.ts';
+import { type Every, everyText, MeetingClock, periodOf } from './members/meeting-times.ts';
 import { OuterUpdater } from './outer-updater.ts';
 import type { OuterSettings } from './outer-optimizer-settings.ts';
 
@@ -42,8 +43,8 @@ import type { OuterSettings } from './outer-optimizer-settings.ts';
  */
 export interface OuterSteps extends Partial<OuterSettings> {
   readonly axis: string;
-  /** The number of updates between two outer steps of a parameter. */
-  readonly every: number;
+  /** The time between two outer steps of a parameter. */
+  readonly every: Every;
   /** The names of the parameters of each fragment. Fragments take turns. */
   readonly fragments: readonly (readonly string[])[];
   /** The number of updates between the message of a fragment and its outer step. */
@@ -61,6 +62,8 @@ export interface OuterSteps extends Partial<OuterSettings> {
   readonly audit: AuditOptions | null;
   /** Who meets, if it is not the ranks of the axis. Null: these. */
   readonly members: Members | null;
+  /** Whether what each has learned counts by its tokens. */
+  readonly weighted: boolean;
 }
 
 /** The kind of the step `OuterSteps`. */
@@ -76,11 +79,11 @@ export const outerSteps: StepKind<OuterSteps> = {
     if (data.members !== null) return describeMembers(data, plan);
     if (ranks === 1) return '';
     const sent = meetings(data, plan).reduce((sum, each) => sum + sentBytes(each, ranks), 0);
-    const own = sent / data.every;
+    const times = everyText(data.every);
+    const own = typeof data.every === 'number' ? sent / data.every : 0;
     const elements = data.fragments.reduce((sum, names) => sum + elementsOf(plan, names), 0);
     const bytes = elements * dtypes.f32.bytes;
     const all = sentBytes({ operation: 'allReduce', bytes }, ranks);
-    const times = `every ${data.every} updates`;
     const parts = data.fragments.length === 1 ? '' : `, in ${data.fragments.length} fragments`;
     const ratio = own === 0 ? '' : `, 1/${Number((all / own).toPrecision(3))}`;
     return [
@@ -121,7 +124,9 @@ export const outerSteps: StepKind<OuterSteps> = {
       plan.strategy,
       fragments,
       { group: own, outer: outerOf(data), bits, alpha },
-      { period: every / fragments.length, delay },
+      new MeetingClock({ period: periodOf(every, fragments.length), delay }, () =>
+        performance.now(),
+      ),
       auditedRounds(data, plan.strategy, fragments),
     );
     data.state.attach({ updater, ranks: own.parts });
@@ -143,7 +148,7 @@ function auditedRounds(
   strategy: string,
   [fragment]: readonly Fragment[],
 ): AuditedRounds | null {
-  if (audit === null || fragment === undefined) return null;
+  if (audit === null || fragment === undefined || typeof every !== 'number') return null;
   return new AuditedRounds({ strategy, audit, every, bits }, fragment);
 }
 
@@ -162,18 +167,24 @@ async function meetingGroup(
   }
   const elements = fragments.map((names) => elementsOf(plan, names));
   const description = runDescription(data, plan, elements);
-  return new ChangingGroup(members, description, agreement, elements, data.audit !== null);
+  const { weighted: isWeighted, audit } = data;
+  const isAudited = audit !== null;
+  return new ChangingGroup(members, description, { ...agreement, elements, isAudited, isWeighted });
 }
 
 /** What a member sends, and what it gets from each other one. */
-function describeMembers({ every, fragments, bits }: OuterSteps, plan: Plan): string {
+function describeMembers({ every, fragments, bits, weighted }: OuterSteps, plan: Plan): string {
   const bytes = fragments.reduce(
-    (sum, names) => sum + messageBytes(elementsOf(plan, names), bits),
+    (sum, names) => sum + memberMessageBytes(elementsOf(plan, names), bits, weighted),
     0,
   );
+  const sent =
+    typeof every === 'number'
+      ? `per step, in the mean: ${Math.round(bytes / every)}`
+      : `in this time: ${bytes}`;
   return [
-    `outer steps: every ${every} updates, with members that come and go`,
-    `bytes that a member sends per step, in the mean: ${Math.round(bytes / every)}; it gets as many from each other member`,
+    `outer steps: ${everyText(every)}, with members that come and go`,
+    `bytes that a member sends ${sent}; it gets as many from each other member`,
   ].join('\n');
 }
 
@@ -189,6 +200,8 @@ function aggregationOf({ aggregate: rule, faulty }: OuterSteps): Aggregation {
 /** The messages of all fragments, each of which is sent once in `every` updates. */
 function meetings(data: OuterSteps, plan: Plan): CollectivePlan[] {
   const { axis, every, fragments, bits } = data;
+  // Members have no collectives.
+  if (typeof every !== 'number') return [];
   const agreement = { bits, aggregation: aggregationOf(data) };
   const ranks = axisSize(plan.axes, axis);
   return fragments.flatMap((parameters) =>
@@ -218,13 +231,13 @@ function sentBytes(
 /** Throws LayoutError for times that do not fit each other, and for a parameter that would stay apart. */
 function requireMeetings(data: OuterSteps, plan: Plan): void {
   const { every, fragments, fragmentSyncDelay: delay } = data;
-  const period = every / fragments.length;
-  const asked = `with outer steps of ${fragments.length} fragments every ${every} updates`;
-  if (!Number.isSafeInteger(period) || period < 1) {
+  const period = typeof every === 'number' ? every / fragments.length : null;
+  const asked = `with outer steps of ${fragments.length} fragments ${everyText(every)}`;
+  if (period !== null && (!Number.isSafeInteger(period) || period < 1)) {
     const found = `${period} updates for each fragment`;
     throw planError(plan, { asked, found, todo: 'Make `every` a multiple of the fragments' });
   }
-  if (delay >= period) {
+  if (period !== null && delay >= period) {
     const found = `a fragmentSyncDelay of ${delay}, and the next fragment is sent after ${period} updates`;
     const todo = `Use a fragmentSyncDelay of at most ${period - 1}, fewer fragments, or a larger 'every'`;
     throw planError(plan, { asked, found, todo }, { delay, period });
@@ -247,29 +260,18 @@ function requireMeetings(data: OuterSteps, plan: Plan): void {
   throw planError(plan, { asked, found, todo });
 }
 
-/** Throws LayoutError for what members that come and go cannot do. */
-function requireMembers(
-  { members, fragmentSyncDelay }: OuterSteps,
-  plan: Plan,
-  ranks: number,
-): void {
-  if (members === null || (ranks === 1 && fragmentSyncDelay === 0)) return;
-  const asked = 'with members that come and go';
-  throw ranks > 1
-    ? planError(
-        plan,
-        {
-          asked,
-          found: `${ranks} ranks that train in this program`,
-          todo: 'Let each member be one rank: start the program once for each',
-        },
-        { ranks },
-      )
-    : planError(plan, {
-        asked,
-        found: `a fragmentSyncDelay of ${fragmentSyncDelay}`,
-        todo: 'Leave it out: members wait for the messages of a round',
-      });
+/** Throws LayoutError for members that are several ranks. */
+function requireMembers({ members }: OuterSteps, plan: Plan, ranks: number): void {
+  if (members === null || ranks === 1) return;
+  throw planError(
+    plan,
+    {
+      asked: 'with members that come and go',
+      found: `${ranks} ranks that train in this program`,
+      todo: 'Let each member be one rank: start the program once for each',
+    },
+    { ranks },
+  );
 }
 
 function dtypeError(strategy: string, name: string, { dtype }: Parameter): ConfigError {

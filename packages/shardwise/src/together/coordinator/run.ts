@@ -310,7 +310,8 @@ export class Run {
     const deadlineMs = this.#times.now() + this.#times.stateTimeoutMs;
     for (const { place } of this.#peers) {
       if (place.kind !== 'waiting' || place.awaited === null) continue;
-      place.awaited.deadlineMs ??= deadlineMs;
+      // Members whose messages overlap their updates take the outer step of a round before they send the next update.
+      if (place.awaited.completed <= round.number) place.awaited.deadlineMs ??= deadlineMs;
     }
     this.#round = this.#newRound(completed);
     this.#begin();
@@ -337,6 +338,7 @@ export class Run {
 
   #tellState(peer: Peer, { completed, hash }: StateHash): void {
     if (peer.place.kind !== 'waiting' || peer.place.awaited?.completed !== completed) return;
+    peer.place.awaited.deadlineMs ??= this.#times.now() + this.#times.stateTimeoutMs;
     peer.tell({ kind: 'state', completed, hash });
   }
 
