@@ -46,8 +46,9 @@ export interface DiLoCoOptions {
    */
   readonly aggregate?: Aggregate;
   /**
-   * The members of a run that come and go, from `join` of `shardwise/together`. Each is one rank, which trains on data of
-   * its own. Default: the ranks of the axis.
+   * The members of a run that come and go, from `join` of `shardwise/together`. Each trains on data of its own. It is one
+   * rank, or several that share its work by another strategy: `compose(diloco({ every, members }), fsdp())`. Default: the
+   * ranks of the axis.
    */
   readonly members?: Members;
   /**

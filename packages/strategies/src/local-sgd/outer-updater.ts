@@ -92,7 +92,7 @@ export class OuterUpdater implements Updater {
     const { outerSteps } = this.#progress;
     const updates = this.#progress.updates + 1;
     this.#progress = { updates, outerSteps };
-    if (this.#clock.sends(updates)) await this.#turn().send(this.#meeting, outerSteps);
+    if (await this.#clock.sends(updates)) await this.#turn().send(this.#meeting, outerSteps);
     if (!this.#clock.meets(updates)) return;
     await this.#finish(await this.#turn().receive());
     await this.#takeMissed();
@@ -173,7 +173,7 @@ export class OuterUpdater implements Updater {
       if (agreed === null) break;
       await this.#finish(agreed);
     }
-    this.#clock.begin();
+    await this.#clock.begin();
   }
 
   /** Makes the updates of others again that this member is asked for. The run goes on without it meanwhile. */

@@ -44,6 +44,10 @@ export class ChangingGroup implements OuterGroup {
     return this.#agreement.isWeighted;
   }
 
+  now(): Promise<number> {
+    return Promise.resolve(performance.now());
+  }
+
   async begin({ state }: SharedValues): Promise<MemberState | null> {
     if (this.#hasEntered) return null;
     this.#hasEntered = true;

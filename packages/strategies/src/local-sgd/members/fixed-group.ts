@@ -27,6 +27,10 @@ export class FixedGroup implements OuterGroup {
     return this.#group.size;
   }
 
+  now(): Promise<number> {
+    return Promise.resolve(performance.now());
+  }
+
   /** Throws CollectiveMismatchError on every rank if the ranks have different values. */
   async begin({ anchors, isRestored }: SharedValues): Promise<null> {
     const group = this.#group;

@@ -30,31 +30,32 @@ export function everyText(every: Every): string {
 /** Says after an update whether it is time for the message of a fragment, and whether it is time for its outer step. */
 export class MeetingClock {
   readonly #times: MeetingTimes;
-  readonly #now: () => number;
+  readonly #now: () => Promise<number>;
   /** Null: no update has been counted. */
   #begunMs: number | null = null;
   /** The number of updates before the message. Null: it has not been sent, or the period is one of updates. */
   #sentAfter: number | null = null;
 
   /** `now` returns milliseconds. */
-  constructor(times: MeetingTimes, now: () => number) {
+  constructor(times: MeetingTimes, now: () => Promise<number>) {
     this.#times = times;
     this.#now = now;
   }
 
   /** The time to the next outer step begins. */
-  begin(): void {
-    this.#begunMs = this.#now();
+  async begin(): Promise<void> {
     this.#sentAfter = null;
+    if (typeof this.#times.period !== 'number') this.#begunMs = await this.#now();
   }
 
   /** Whether the message is due after so many updates. It is due once. */
-  sends(updates: number): boolean {
+  async sends(updates: number): Promise<boolean> {
     const { period, delay } = this.#times;
     if (typeof period === 'number') return updates === period - delay;
-    const nowMs = this.#now();
+    if (this.#sentAfter !== null) return false;
+    const nowMs = await this.#now();
     this.#begunMs ??= nowMs;
-    if (this.#sentAfter !== null || nowMs - this.#begunMs < 1000 * period.seconds) return false;
+    if (nowMs - this.#begunMs < 1000 * period.seconds) return false;
     this.#sentAfter = updates;
     return true;
   }

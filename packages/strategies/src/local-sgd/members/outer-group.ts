@@ -42,6 +42,8 @@ export interface OuterGroup {
   readonly audits: MemberAudits | null;
   /** The number of ranks whose mean is computed in parts. 1 if each computes all of it. */
   readonly parts: number;
+  /** The time in milliseconds by which rounds end that last for a time. */
+  now(): Promise<number>;
   /** Makes sure that all begin with the same values. Resolves with a state to go on from, or null. */
   begin(shared: SharedValues): Promise<MemberState | null>;
   /** Agrees in an outer step. */
