@@ -74,6 +74,34 @@ describe('updates that count by their tokens', () => {
     }
   });
 
+  it.each([
+    // A fragment is sent after two updates, and then after four more.
+    [0, [20, 40, 40, 40]],
+    // What was learned while the message was on its way is given up with its tokens.
+    [1, [10, 30, 30, 30]],
+  ] as const)(
+    'count for each fragment since it had the values of all, with a delay of %i',
+    async (fragmentSyncDelay, expected) => {
+      const members = alone();
+      const model = new nn.Linear(2, 1);
+      const times = { every: 4, fragments: 2, fragmentSyncDelay };
+      const strategy = diloco({ ...weighted, ...times, members });
+      const parallel = await parallelize(model, strategy);
+      const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+      for (let update = 0; update < 8; update++) {
+        optimizer.zeroGrad();
+        parallel
+          .forward(fromData(Float32Array.of(1, 2), [1, 2], 'f32'))
+          .sum()
+          .backward();
+        strategy.outer.countTokens(10);
+        await optimizer.step();
+      }
+      const tokens = members.sent.map((each) => new DataView(each.buffer).getFloat64(0, true));
+      expect(tokens).toEqual(expected);
+    },
+  );
+
   it('that were not counted are an error', async () => {
     const model = new nn.Linear(2, 1);
     const strategy = diloco({ ...weighted, members: alone() });
