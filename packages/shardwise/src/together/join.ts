@@ -28,8 +28,7 @@ export interface JoinRunOptions {
    */
   readonly stun?: readonly string[];
   /**
-   * The ranks that are this member together, as `context.group`. All of them call `join`; the first one connects and speaks
-   * for all. Default: this rank alone.
+   * The ranks that are one member, such as `context.group`. All of them join, and the first one connects. Default: this rank.
    */
   readonly group?: ProcessGroup;
   /** How long to try again when the connection is lost, in milliseconds. Default: ten minutes. */

@@ -12,8 +12,8 @@ import { OuterState } from './outer-state.ts';
 /** Options of `diloco`. Those of fragments have the names of torchft. */
 export interface DiLoCoOptions {
   /**
-   * The number of updates that each rank makes by itself between two outer steps of a parameter, or with `weighted` the
-   * time, after which a fast member has made more of them than a slow one.
+   * The number of updates that each rank makes by itself between two outer steps of a parameter. With `weighted`, it may be
+   * a time.
    */
   readonly every: number | { readonly seconds: number };
   /** The settings of the outer optimizer. Default: SGD with lr 0.7 and a Nesterov momentum of 0.9, as in the paper. */
@@ -52,10 +52,9 @@ export interface DiLoCoOptions {
    */
   readonly members?: Members;
   /**
-   * Whether what a member has learned in a round counts by the number of tokens that it has learned from, so that members of
-   * different speeds learn what one rank would learn from all tokens. The loop calls `strategy.outer.countTokens(tokens)`. An
-   * update of more than ten times the median is not used. It needs `members` and the mean. Default: false, so that all
-   * updates count the same.
+   * Whether what a member has learned counts by the tokens that it has learned from, which the loop says by
+   * `strategy.outer.countTokens(tokens)`. An update of more than ten times the median is not used. It needs `members` and
+   * the mean. Default: false.
    */
   readonly weighted?: boolean;
   /**

@@ -94,10 +94,7 @@ export class OuterState {
     updater.countTokens(tokens);
   }
 
-  /**
-   * Returns the state as copies on the host. It waits for a message that is on its way, unless members come and go: what was
-   * learned for it is then sent in a later round.
-   */
+  /** Returns the state as copies on the host. Unless members come and go, it waits for a message that is on its way. */
   async stateDict(): Promise<OuterStateDict> {
     const { updater } = this.#known('stateDict()');
     const fragments: FragmentDict[] = [];
