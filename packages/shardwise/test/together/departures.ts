@@ -55,6 +55,8 @@ class Records {
 }
 
 const workers = 8;
+/** Fewer are left alone until others have come again. */
+const FEWEST_TRAINING = 3;
 
 /** How the members of a run that is disturbed send. */
 interface Disturbed {
@@ -113,11 +115,12 @@ async function disturbedRun(
     }
   };
   const disturb = async (): Promise<void> => {
-    const isTraining = (): boolean =>
-      network.coordinator.status.members.filter(({ place }) => place === 'training').length ===
-      workers;
-    while (!isTraining()) await network.delay(100);
+    const training = (): number =>
+      network.coordinator.status.members.filter(({ place }) => place === 'training').length;
+    while (training() < workers) await network.delay(100);
     for (let event = 0; event < events; event++) {
+      // If all who have the state leave at once, the run goes back to an earlier one.
+      while (training() < FEWEST_TRAINING) await network.delay(100);
       const name = names[Math.floor(random() * workers)] ?? '';
       const kind = random();
       disturbances += 1;
@@ -133,7 +136,7 @@ async function disturbedRun(
       await network.delay(random() * (areDirect ? 3000 : 1000));
     }
     // The partitions heal.
-    while (!isTraining()) await network.delay(100);
+    while (training() < workers) await network.delay(100);
     over.abort();
   };
   await network.run(Promise.all([disturb(), ...names.map(live)]));

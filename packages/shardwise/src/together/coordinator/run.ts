@@ -184,6 +184,11 @@ export class Run {
       const { awaited } = peer.place;
       if (awaited === null) this.#await(peer);
       else if (awaited.deadlineMs !== null && now >= awaited.deadlineMs) {
+        // Members whose messages overlap their updates may all take the outer step later.
+        if (!this.#hashes.isReported(awaited.completed)) {
+          awaited.deadlineMs = now + this.#times.stateTimeoutMs;
+          continue;
+        }
         peer.avoided.add(awaited.from);
         this.#await(peer);
       }
@@ -310,8 +315,7 @@ export class Run {
     const deadlineMs = this.#times.now() + this.#times.stateTimeoutMs;
     for (const { place } of this.#peers) {
       if (place.kind !== 'waiting' || place.awaited === null) continue;
-      // Members whose messages overlap their updates take the outer step of a round before they send the next update.
-      if (place.awaited.completed <= round.number) place.awaited.deadlineMs ??= deadlineMs;
+      place.awaited.deadlineMs ??= deadlineMs;
     }
     this.#round = this.#newRound(completed);
     this.#begin();
@@ -338,7 +342,6 @@ export class Run {
 
   #tellState(peer: Peer, { completed, hash }: StateHash): void {
     if (peer.place.kind !== 'waiting' || peer.place.awaited?.completed !== completed) return;
-    peer.place.awaited.deadlineMs ??= this.#times.now() + this.#times.stateTimeoutMs;
     peer.tell({ kind: 'state', completed, hash });
   }
 
