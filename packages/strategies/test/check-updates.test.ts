@@ -1,13 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { checkUpdates } from '../src/local-sgd/members/check-updates.ts';
 
-/** Updates of which each has a norm of 1 times a factor. */
-function updates(factors: readonly number[]): Parameters<typeof checkUpdates>[0] {
+/** Updates of which each has a norm of 1 times a factor, and was learned from so many tokens. */
+function updates(
+  factors: readonly number[],
+  tokens: readonly number[] = [],
+): Parameters<typeof checkUpdates>[0] {
   return factors.map((factor, at) => ({
     number: at + 1,
     name: `member-${at + 1}`,
     isOwn: at === 0,
     bytes: new Uint8Array(8),
+    tokens: tokens[at] ?? 1,
     vector: Float32Array.of(0.6 * factor, 0.8 * factor),
   }));
 }
@@ -31,6 +35,24 @@ describe('updates of strangers', () => {
   it('that are zero count, and say nothing about how large others may be', () => {
     expect(usedOf([0, 0, 0, 3])).toEqual([1, 2, 3, 4]);
     expect(usedOf([0, 0])).toEqual([1, 2]);
+  });
+
+  it('are used if they say a number of tokens that is at most ten times the median', () => {
+    const one = [1, 1, 1, 1];
+    const { used, refused } = checkUpdates(updates(one, [100, 1000, 1001, 100]));
+    expect(used.map(({ tokens }) => tokens)).toEqual([100, 1000, 100]);
+    expect(refused).toEqual([
+      { number: 3, name: 'member-3', reason: '1001 tokens, above 10 times the median' },
+    ]);
+    const wrong = [100, 0.5, Number.NaN, -1, 0, Infinity, 2 ** 60];
+    expect(
+      checkUpdates(
+        updates(
+          wrong.map(() => 1),
+          wrong,
+        ),
+      ).used,
+    ).toHaveLength(1);
   });
 
   it('are refused with the name of their member', () => {

@@ -4,46 +4,15 @@ import {
   diloco,
   type DiLoCoOptions,
   explain,
-  type MemberUpdate,
   type Members,
   parallelize,
   planFor,
-  type RefusedUpdate,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { Answering } from './answering-members.ts';
 
 beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singleGroup()) }));
-
-/** Members of which each round has the updates that `answer` makes of this member's own. */
-class Answering implements Members {
-  readonly specificationVersion = 1;
-  readonly refused: RefusedUpdate[] = [];
-  readonly #answer: (own: MemberUpdate) => readonly MemberUpdate[];
-
-  constructor(answer: (own: MemberUpdate) => readonly MemberUpdate[]) {
-    this.#answer = answer;
-  }
-
-  enter(): Promise<null> {
-    return Promise.resolve(null);
-  }
-
-  exchange(_: number, bytes: Uint8Array): ReturnType<Members['exchange']> {
-    const own = { number: 1, name: 'own', isOwn: true, bytes: bytes.slice() };
-    return Promise.resolve({ kind: 'updates', updates: this.#answer(own) });
-  }
-
-  follow(): Promise<null> {
-    return Promise.resolve(null);
-  }
-
-  async took(): Promise<void> {}
-
-  refuse(_: number, refused: readonly RefusedUpdate[]): void {
-    this.refused.push(...refused);
-  }
-}
 
 /** Makes one update by -1 and -slope, and one outer step, and returns what there is then. */
 async function afterRound(members: Members, options: Partial<DiLoCoOptions>, slope = 1) {

@@ -4,6 +4,7 @@ import { interpreter } from '@shardwise/testing';
 import { expect, it } from 'vitest';
 import { Fragment, type Meeting } from '../src/local-sgd/fragment.ts';
 import { FixedGroup } from '../src/local-sgd/members/fixed-group.ts';
+import { MeetingClock } from '../src/local-sgd/members/meeting-times.ts';
 import { OuterUpdater } from '../src/local-sgd/outer-updater.ts';
 
 it('a rank goes on with updates while a message is on its way, and waits for it in the outer step', async () => {
@@ -22,7 +23,8 @@ it('a rank goes on with updates while a message is on its way, and waits for it 
     alpha: 0,
   };
   fragment.restore({ anchor: new Float32Array(2), momentum: null, errors: null }, null);
-  const updater = new OuterUpdater('localSgd', [fragment], meeting, { period: 3, delay: 2 }, null);
+  const clock = new MeetingClock({ period: 3, delay: 2 }, () => Promise.resolve(0));
+  const updater = new OuterUpdater('localSgd', [fragment], meeting, clock, null);
   let updates = 0;
   const update = async (): Promise<void> => {
     const updateHere = async (): Promise<void> => void updates++;

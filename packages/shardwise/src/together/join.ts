@@ -1,9 +1,12 @@
 import { checkOptions, option, type OptionRule, type OptionRules } from '@shardwise/core/base';
-import { ConfigError } from '@shardwise/core/spec';
+import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
 import { findDirect } from './direct/find-direct.ts';
+import { firstNotLetIn } from './member/member-errors.ts';
+import type { ConnectionEvents } from './member/member-options.ts';
 import { RunMember } from './member/run-member.ts';
 import { webSocketLink } from './member/web-socket-link.ts';
 import { MAX_NAME_LENGTH, MAX_TOKEN_LENGTH } from './protocol/limits.ts';
+import type { Link } from './protocol/link.ts';
 import { isName } from './protocol/messages.ts';
 
 /** Options of `join`. */
@@ -24,6 +27,10 @@ export interface JoinRunOptions {
    * routers reach each other. Default: none, so that only machines of one network do.
    */
   readonly stun?: readonly string[];
+  /**
+   * The ranks that are one member, such as `context.group`. All of them join, and the first one connects. Default: this rank.
+   */
+  readonly group?: ProcessGroup;
   /** How long to try again when the connection is lost, in milliseconds. Default: ten minutes. */
   readonly reconnectTimeoutMs?: number;
   /** Is told of updates that are not used, and of lost connections. Default: console.warn. */
@@ -41,6 +48,7 @@ const optionRules: OptionRules<JoinRunOptions> = {
   name: option.nonEmptyText,
   direct: option.flag,
   stun: option.listOf(stunAddress),
+  group: option.object('a process group'),
   reconnectTimeoutMs: option.nonNegative,
   onNotice: option.callback(),
 };
@@ -55,25 +63,43 @@ const DEFAULT_RECONNECT_MS = 600_000;
 export async function join(options: JoinRunOptions): Promise<RunMember> {
   checkOptions('join', options, optionRules);
   const { url, token, name = 'member' } = options;
-  const { direct = true, stun = [] } = options;
+  const { direct = true, stun = [], group } = options;
   const { reconnectTimeoutMs = DEFAULT_RECONNECT_MS } = options;
   const { onNotice = (notice: string): void => console.warn(`together: ${notice}`) } = options;
   requireAddress(url);
   requireTexts(name, token);
-  const member = new RunMember({
+  const common = {
     url,
     token,
     name,
     reconnectTimeoutMs,
     onNotice,
-    connect: (events) => webSocketLink(url, events),
-    connectDirectly: direct ? await findDirect(stun) : null,
+    connect: (events: ConnectionEvents): Link => webSocketLink(url, events),
     digest,
-    delay: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
+    delay: (milliseconds: number): Promise<void> =>
+      new Promise((resolve) => setTimeout(resolve, milliseconds)),
     now: () => performance.now(),
-  });
-  await member.connect();
+  };
+  if (group !== undefined && group.rank > 0) {
+    const number = await sharedNumber(group, 0);
+    if (number === 0) throw firstNotLetIn(url);
+    return new RunMember({ ...common, connectDirectly: null, number });
+  }
+  const connectDirectly = direct ? await findDirect(stun) : null;
+  const member = new RunMember({ ...common, connectDirectly });
+  try {
+    await member.connect();
+  } finally {
+    if (group !== undefined) await sharedNumber(group, member.number);
+  }
   return member;
+}
+
+/** Returns the number of the first rank's member. 0: it was not let in. */
+async function sharedNumber(group: ProcessGroup, own: number): Promise<number> {
+  const number = Uint32Array.of(own);
+  await group.broadcast({ bytes: new Uint8Array(number.buffer), dtype: 'u8' }, 0);
+  return number[0] ?? 0;
 }
 
 async function digest(bytes: Uint8Array): Promise<string> {

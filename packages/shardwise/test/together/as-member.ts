@@ -5,25 +5,28 @@ import { interpreter } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
 import type { VirtualNetwork } from './virtual-network.ts';
 
-/** A model with one parameter, whose gradient is what the loss multiplies it by. */
+/** A model with a parameter for each value, whose gradient is what the loss multiplies it by. */
 class Line extends nn.Module {
-  readonly weight: nn.Parameter;
+  readonly weights: nn.ParameterList;
 
   constructor(values: readonly number[]) {
     super();
-    this.weight = new nn.Parameter(Float32Array.from(values), [values.length]);
+    this.weights = new nn.ParameterList(
+      values.map((value) => new nn.Parameter(Float32Array.of(value), [1])),
+    );
   }
 
-  forward(slope: Tensor): Tensor {
-    return this.weight.mul(slope).sum();
+  forward(...slopes: readonly Tensor[]): Tensor {
+    const products = [...this.weights].map((weight, at) => weight.mul(slopes[at] ?? 0));
+    return products.reduce((sum, each) => sum.add(each)).sum();
   }
 }
 
 /** A model, which learns `slope` per update. */
 export interface Trainer {
   readonly outerSteps: () => number;
-  /** Makes an update by SGD with lr 1. */
-  readonly update: (slope: number) => Promise<void>;
+  /** Makes an update by SGD with lr 1, from so many tokens if these count. */
+  readonly update: (slope: number, tokens?: number) => Promise<void>;
   readonly values: () => Promise<readonly number[]>;
   readonly synchronize: () => Promise<void>;
 }
@@ -40,21 +43,23 @@ export async function trainerOf(
   options: Partial<DiLoCoOptions>,
 ): Promise<Trainer> {
   const model = new Line(values);
-  const { every = 1, outer = { lr: 1, momentum: 0 }, bits = 32, fragmentSyncDelay = 0 } = options;
-  const { members } = options;
-  const common = { every, outer, bits, fragmentSyncDelay };
-  const strategy = diloco(members === undefined ? common : { ...common, members });
+  const strategy = diloco({ every: 1, outer: { lr: 1, momentum: 0 }, ...options });
   const parallel = await parallelize(model, strategy);
   const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
   return {
     outerSteps: () => strategy.outer.outerSteps,
-    async update(slope) {
-      const slopes = Float32Array.from(values, (_, at) => (at + 1) * slope);
-      parallel.forward(fromData(slopes, [values.length], 'f32')).backward();
+    async update(slope, tokens) {
+      const slopes = values.map((_, at) => fromData(Float32Array.of((at + 1) * slope), [1], 'f32'));
+      parallel.forward(...slopes).backward();
+      if (tokens !== undefined) strategy.outer.countTokens(tokens);
       await optimizer.step();
       optimizer.zeroGrad();
     },
-    values: async () => Array.from(await model.weight.data(), Number),
+    values: async () => {
+      const all: number[] = [];
+      for (const weight of model.weights) all.push(...Array.from(await weight.data(), Number));
+      return all;
+    },
     synchronize: () => strategy.outer.synchronize(),
   };
 }

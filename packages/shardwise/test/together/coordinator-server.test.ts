@@ -1,5 +1,6 @@
+import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
 import { CollectiveTimeoutError, ConfigError, RefusedError } from '@shardwise/core/spec';
-import { join } from 'shardwise/together';
+import { join, type RunMember } from 'shardwise/together';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket as Socket } from 'ws';
 import { MAX_FRAME_BYTES } from '../../src/together/protocol/limits.ts';
@@ -65,6 +66,24 @@ describe('a coordinator that listens', () => {
     await expect(joined('d')).rejects.toThrow(RefusedError);
     for (const member of members) member.close();
     await expect.poll(() => coordinator.status.members).toHaveLength(0);
+  });
+
+  it('lets in the ranks of one member as one', async () => {
+    const groups = createLoopbackTransports(2).map((transport) => createGroup(transport));
+    const common = { url: coordinator.url, name: 'both' };
+    const joinAll = (by: string): Promise<readonly PromiseSettledResult<RunMember>[]> =>
+      Promise.allSettled(groups.map((group) => join({ ...common, token: by, group })));
+    const refused = await joinAll('another token');
+    expect(refused.map((each) => each.status === 'rejected' && each.reason.code)).toEqual([
+      'REFUSED',
+      'COLLECTIVE_ABORTED',
+    ]);
+    const members = (await joinAll(token)).flatMap((each) =>
+      each.status === 'fulfilled' ? [each.value] : [],
+    );
+    expect(members.map(({ number }) => number)).toEqual([members[0]?.number, members[0]?.number]);
+    expect(coordinator.status.members).toHaveLength(1);
+    for (const each of [...members, ...groups]) each.close();
   });
 
   it('ends a connection whose frame is too long', async () => {

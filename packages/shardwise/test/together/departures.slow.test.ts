@@ -13,6 +13,13 @@ it.each(seeds)(
 it.each([1, 2, 3, 4, 5, 6, 7, 8])(
   'states are equal if members send updates to each other directly, with seed %d',
   async (seed) => {
-    await expectUndisturbed(seed, true);
+    await expectUndisturbed(seed, { areDirect: true });
+  },
+);
+
+it.each([1, 2, 3, 4, 5, 6, 7, 8])(
+  'states are equal if messages overlap updates, with seed %d',
+  async (seed) => {
+    await expectUndisturbed(seed, { overlap: true, areDirect: seed % 2 === 0 });
   },
 );

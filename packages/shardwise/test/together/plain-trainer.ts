@@ -1,16 +1,14 @@
 import type { Members, MemberState, RoundResult } from '@shardwise/strategies';
 
-const run = { model: 'weight [1]', settings: '{}', messageBytes: [4], stateBytes: 4 } as const;
-
-/** Does with members what `diloco` does, with one number in the place of a model. It is fast enough for many rounds. */
+/** Does with members what `diloco` does, with one number in the place of each fragment. It is fast enough for many rounds. */
 export class PlainTrainer {
   #completed = 0;
-  #value: Float32Array;
+  #values: Float32Array;
   readonly #members: Members;
 
-  constructor(members: Members, value: number) {
+  constructor(members: Members, ...values: readonly number[]) {
     this.#members = members;
-    this.#value = Float32Array.of(value);
+    this.#values = Float32Array.from(values);
   }
 
   get completed(): number {
@@ -18,16 +16,27 @@ export class PlainTrainer {
   }
 
   async enter(): Promise<void> {
+    const { length } = this.#values;
+    const run = {
+      model: `weight [${length}]`,
+      settings: '{}',
+      messageBytes: Array.from({ length }, () => 4),
+      stateBytes: 4 * length,
+    };
     const state = await this.#members.enter(run, this.#state());
     if (state === null) return;
     await this.#finish({ kind: 'state', state });
     await this.#follow();
   }
 
-  /** Sends a number, and goes on from the mean of those of all. */
-  async update(learned: number): Promise<void> {
+  /** Sends a number, and goes on from the mean of those of all, not before `meanwhile` has ended. */
+  async update(learned: number, meanwhile: Promise<void> = Promise.resolve()): Promise<void> {
     const message = new Uint8Array(Float32Array.of(learned).buffer);
-    await this.#finish(await this.#members.exchange(this.#completed, message));
+    const [result] = await Promise.all([
+      this.#members.exchange(this.#completed, message),
+      meanwhile,
+    ]);
+    await this.#finish(result);
     await this.#follow();
   }
 
@@ -42,17 +51,18 @@ export class PlainTrainer {
   async #finish(result: RoundResult): Promise<void> {
     if (result.kind === 'state') {
       this.#completed = result.state.completed;
-      this.#value = new Float32Array(result.state.bytes.slice().buffer);
+      this.#values = new Float32Array(result.state.bytes.slice().buffer);
     } else {
       const sum = result.updates.reduce((all, { bytes }) => all + valueOf(bytes), 0);
-      this.#value[0] = (this.#value[0] ?? 0) - sum / result.updates.length;
+      const at = this.#completed % this.#values.length;
+      this.#values[at] = (this.#values[at] ?? 0) - sum / result.updates.length;
       this.#completed += 1;
     }
     await this.#members.took(this.#state());
   }
 
   #state(): MemberState {
-    const bytes = new Uint8Array(this.#value.slice().buffer);
+    const bytes = new Uint8Array(this.#values.slice().buffer);
     return { completed: this.#completed, bytes };
   }
 }

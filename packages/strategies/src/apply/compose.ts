@@ -115,7 +115,14 @@ function mergeSteps(outer: ModelPlan, inner: ModelPlan): ModelPlan['steps'] {
     replacements.set(pair.outer, atOuter ? [pair.step] : []);
     replacements.set(pair.inner, atOuter ? [] : [pair.step]);
   }
-  return [...outer.steps, ...inner.steps].flatMap((step) => replacements.get(step) ?? [step]);
+  const steps = [...outer.steps, ...inner.steps].flatMap(
+    (step) => replacements.get(step) ?? [step],
+  );
+  const isLast = (step: PlanStep): boolean =>
+    outer.steps.includes(step) &&
+    step instanceof Step &&
+    inner.steps.some((other) => step.follows(other));
+  return [...steps.filter((step) => !isLast(step)), ...steps.filter(isLast)];
 }
 
 /** Two steps, and the one that does the work of both. */

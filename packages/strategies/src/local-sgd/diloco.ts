@@ -2,15 +2,20 @@ import { checkOptions, option, type OptionRules, requireVersion } from '@shardwi
 import { aggregateRule, type Aggregate } from './aggregation/aggregate-option.ts';
 import { type AuditOptions, checkAudit } from './members/audit-options.ts';
 import type { StrategyWithOuterSteps } from './local-sgd.ts';
+import { checkWeighted } from './members/check-weighted.ts';
 import type { Members } from './members/members.ts';
+import { everyRule } from './members/meeting-times.ts';
 import { type OuterOptions, outerSettings } from './outer-optimizer-settings.ts';
 import { outerPlan } from './outer-plan.ts';
 import { OuterState } from './outer-state.ts';
 
 /** Options of `diloco`. Those of fragments have the names of torchft. */
 export interface DiLoCoOptions {
-  /** The number of updates that each rank makes by itself between two outer steps of a parameter. */
-  readonly every: number;
+  /**
+   * The number of updates that each rank makes by itself between two outer steps of a parameter. With `weighted`, it may be
+   * a time.
+   */
+  readonly every: number | { readonly seconds: number };
   /** The settings of the outer optimizer. Default: SGD with lr 0.7 and a Nesterov momentum of 0.9, as in the paper. */
   readonly outer?: OuterOptions;
   /**
@@ -20,7 +25,8 @@ export interface DiLoCoOptions {
   readonly fragments?: number;
   /**
    * The number of updates between the message of a fragment and its outer step. Ranks go on with them while the message is
-   * on its way. It is less than `every / fragments`. Default: 0, so that a rank waits for the message.
+   * on its way. It is less than `every / fragments`. Each of `members` may have another one, by its link. Default: 0, so
+   * that a rank waits for the message.
    */
   readonly fragmentSyncDelay?: number;
   /**
@@ -40,10 +46,17 @@ export interface DiLoCoOptions {
    */
   readonly aggregate?: Aggregate;
   /**
-   * The members of a run that come and go, from `join` of `shardwise/together`. Each is one rank, which trains on data of
-   * its own. Default: the ranks of the axis.
+   * The members of a run that come and go, from `join` of `shardwise/together`. Each trains on data of its own. It is one
+   * rank, or several that share its work by another strategy: `compose(diloco({ every, members }), fsdp())`. Default: the
+   * ranks of the axis.
    */
   readonly members?: Members;
+  /**
+   * Whether what a member has learned counts by the tokens that it has learned from, which the loop says by
+   * `strategy.outer.countTokens(tokens)`. An update of more than ten times the median is not used. It needs `members` and
+   * the mean. Default: false.
+   */
+  readonly weighted?: boolean;
   /**
    * How this member makes its updates, so that a coordinator with `--audit` can have others make them again. The loop calls
    * `strategy.outer.update()`. Each round begins with a new inner optimizer, and messages of few bits owe nothing to later
@@ -55,7 +68,7 @@ export interface DiLoCoOptions {
 }
 
 const optionRules: OptionRules<DiLoCoOptions> = {
-  every: option.required(option.integer(1)),
+  every: option.required(everyRule),
   outer: option.object('settings of the outer optimizer, such as { lr: 0.7, momentum: 0.9 }'),
   fragments: option.integer(1),
   fragmentSyncDelay: option.count,
@@ -63,6 +76,7 @@ const optionRules: OptionRules<DiLoCoOptions> = {
   bits: option.oneOf(4, 8, 32),
   aggregate: option.checkedLater(),
   members: option.object('what join() of shardwise/together returns'),
+  weighted: option.flag,
   audit: option.object('{ samples, batchSize, optimizer, step }'),
   axis: option.axisName,
 };
@@ -84,9 +98,17 @@ export function diloco(options: DiLoCoOptions): StrategyWithOuterSteps {
   const { members = null } = options;
   if (members !== null) requireVersion('diloco with members', members, 1);
   const audit = checkAudit(options.audit);
+  const { weighted = false } = options;
+  checkWeighted({
+    every,
+    weighted,
+    hasMembers: members !== null,
+    isMean: aggregate === 'mean',
+    isAudited: audit !== null,
+  });
   const times = { every, fragments, fragmentSyncDelay, fragmentUpdateAlpha };
   const common = { strategy, axis, ...times, bits, aggregate, faulty, ...settings };
-  const data = { ...common, members, audit, state: outer };
+  const data = { ...common, members, weighted, audit, state: outer };
   return {
     specificationVersion: 1,
     name: strategy,

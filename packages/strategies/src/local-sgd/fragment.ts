@@ -1,9 +1,13 @@
 import {
   currentSession,
+  elementCount,
   fromData,
   noGrad,
+  type Shape,
+  shardOf,
   type Tensor,
   TensorStateError,
+  unshard,
   withoutValues,
 } from '@shardwise/core/extend';
 import type { Agreed, OuterGroup } from './members/outer-group.ts';
@@ -39,13 +43,21 @@ export interface FragmentState {
 /** Parameters whose values travel together, in one message or exchange. */
 export class Fragment {
   readonly elements: number;
+  readonly #isWhole: boolean;
   readonly #parameters: readonly FragmentParameter[];
   #state: FragmentState | null = null;
   #agreed: Promise<Agreed> | null = null;
+  /** The tokens that it has learned from since it last had the values of all. */
+  #tokens = 0;
 
-  constructor(parameters: readonly FragmentParameter[]) {
+  /** `isWhole`: its values are those of whole parameters, of which ranks may have parts. They are then read and written by all. */
+  constructor(parameters: readonly FragmentParameter[], isWhole = false) {
     this.#parameters = parameters;
-    this.elements = parameters.reduce((sum, [, { numel }]) => sum + numel, 0);
+    this.#isWhole = isWhole;
+    this.elements = parameters.reduce(
+      (sum, [, part]) => sum + elementCount(this.#shapeOf(part)),
+      0,
+    );
   }
 
   get names(): readonly string[] {
@@ -81,6 +93,11 @@ export class Fragment {
     this.#agreed = mean === null ? null : Promise.resolve({ kind: 'vector', vector: mean });
   }
 
+  /** Its values learn from so many tokens more. */
+  countTokens(tokens: number): void {
+    this.#tokens += tokens;
+  }
+
   /** What all ranks have in common, with an outer optimizer. */
   shared(): SharedFragment {
     const { anchor, momentum } = this.#known();
@@ -92,6 +109,7 @@ export class Fragment {
   async replace({ anchor, momentum }: SharedFragment, meeting: Meeting): Promise<void> {
     this.#state = { anchor, momentum, errors: this.#noErrors(meeting) };
     this.#agreed = null;
+    this.#tokens = 0;
     await this.assign(anchor);
   }
 
@@ -100,12 +118,14 @@ export class Fragment {
    * does not wait for.
    */
   async send({ outer, group }: Meeting, completed: number): Promise<void> {
-    const own = await this.values();
+    const values = await this.values();
     const { anchor, errors } = this.#known();
     if (outer !== null) {
-      for (let at = 0; at < own.length; at++) own[at] = (anchor[at] ?? 0) - (own[at] ?? 0);
+      for (let at = 0; at < values.length; at++) {
+        values[at] = (anchor[at] ?? 0) - (values[at] ?? 0);
+      }
     }
-    const agreed = group.agree(own, errors, completed);
+    const agreed = group.agree({ values, tokens: this.#tokens, errors, completed });
     // Whoever takes the outer step gets the error.
     agreed.catch(() => undefined);
     this.#agreed = agreed;
@@ -125,6 +145,8 @@ export class Fragment {
     const { anchor, momentum } = this.#known();
     if (outer === null || momentum === null) anchor.set(mean);
     else outerStep(anchor, mean, momentum, outer);
+    // What was learned since the message is given up, or blended in.
+    this.#tokens = 0;
     await this.assign(alpha === 0 ? anchor : mixed(anchor, await this.values(), alpha));
   }
 
@@ -142,7 +164,7 @@ export class Fragment {
     const values = new Float32Array(this.elements);
     let at = 0;
     for (const [, part] of this.#parameters) {
-      const own = await part.data();
+      const own = await (this.#isWhole ? this.#gathered(part) : part).data();
       if (!(own instanceof Float32Array)) throw new RangeError(`a parameter of ${part.dtype}`);
       values.set(own, at);
       at += own.length;
@@ -157,12 +179,23 @@ export class Fragment {
         let at = 0;
         for (const [, part] of this.#parameters) {
           // The tensor owns its array, and the anchor changes at the next outer step.
-          part.assign(fromData(values.slice(at, at + part.numel), part.shape, 'f32'));
-          at += part.numel;
+          const shape = this.#shapeOf(part);
+          const end = at + elementCount(shape);
+          const own = fromData(values.slice(at, end), shape, 'f32');
+          part.assign(this.#isWhole ? shardOf(own, part.layout) : own);
+          at = end;
         }
       }),
     );
     await currentSession().realize([]);
+  }
+
+  #shapeOf({ wholeShape, shape }: Tensor): Shape {
+    return this.#isWhole ? wholeShape : shape;
+  }
+
+  #gathered(part: Tensor): Tensor {
+    return withoutValues(() => noGrad(() => unshard(part, part.layout, part.wholeShape)));
   }
 
   /** The mean has the same bits on every rank, so every rank throws. */
@@ -170,7 +203,10 @@ export class Fragment {
     const wrong = mean.findIndex((each) => !Number.isFinite(each));
     if (wrong < 0) return;
     let end = 0;
-    const name = this.#parameters.find(([, { numel }]) => (end += numel) > wrong)?.[0] ?? '';
+    const name =
+      this.#parameters.find(
+        ([, part]) => (end += elementCount(this.#shapeOf(part))) > wrong,
+      )?.[0] ?? '';
     throw new TensorStateError(
       {
         asked: `an outer step of '${name}'`,

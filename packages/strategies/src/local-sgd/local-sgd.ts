@@ -54,6 +54,7 @@ export function localSgd(options: LocalSgdOptions): StrategyWithOuterSteps {
           aggregate: 'mean',
           faulty: 0,
           members: null,
+          weighted: false,
           audit: null,
         },
         model,

@@ -20,15 +20,18 @@ export function outerPlan(
   requireAxis(strategy, axes, data.axis);
   const trained = parameters.filter(({ requiresGrad }) => requiresGrad);
   const cut = cutFragments(strategy, trained, fragments);
+  // Members that come and go are no ranks of an axis. The ranks of one of them share its work by another strategy.
+  const over = data.members === null ? [data.axis] : [];
   return {
     strategy,
     axes,
-    batch: { dims: [[data.axis]], partial: [] },
+    batch: { dims: [over], partial: [] },
     parameters: parameters.map((parameter) => {
       const dims = parameter.shape.map(() => []);
       const whole: Layout = { dims, partial: [] };
       // Between outer steps, ranks have different values of what trains.
-      const own: Layout = parameter.requiresGrad ? { ...whole, varying: [data.axis] } : whole;
+      const own: Layout =
+        parameter.requiresGrad && over.length > 0 ? { ...whole, varying: over } : whole;
       return { ...parameter, parameter: own, gradient: own, optimizer: own };
     }),
     steps: [new Step(outerSteps, { ...data, fragments: cut })],

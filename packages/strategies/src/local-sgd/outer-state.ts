@@ -2,6 +2,7 @@ import {
   check,
   CheckpointError,
   ConfigError,
+  describeValue,
   type HostArray,
   hostArray,
   option,
@@ -83,14 +84,24 @@ export class OuterState {
     return this.#known('update()').updater.update();
   }
 
-  /** Returns the state as copies on the host. It waits for a message that is on its way. */
+  /**
+   * Says how many tokens, or samples, the next update is learned from. Call it before each `optimizer.step()` of `diloco`
+   * with `weighted: true`. Throws ConfigError for what is no whole number above 0, and without this option.
+   */
+  countTokens(tokens: number): void {
+    const { updater } = this.#known('countTokens()');
+    if (!aboveZero.fits(tokens)) throw notTokens(tokens);
+    updater.countTokens(tokens);
+  }
+
+  /** Returns the state as copies on the host. Unless members come and go, it waits for a message that is on its way. */
   async stateDict(): Promise<OuterStateDict> {
     const { updater } = this.#known('stateDict()');
     const fragments: FragmentDict[] = [];
     for (const fragment of updater.fragments) {
       const { state, names } = fragment;
       if (state === null) continue;
-      const agreed = await fragment.agreed;
+      const agreed = updater.savesMessages ? await fragment.agreed : null;
       const mean = agreed?.kind === 'vector' ? agreed.vector : null;
       fragments.push({
         parameters: [...names],
@@ -126,7 +137,7 @@ export class OuterState {
           momentum: saved.momentum && floatsOf(saved.momentum),
           errors: hasErrors ? { worker: floatsOf(worker), server: floatsOf(server) } : null,
         },
-        mean && floatsOf(mean),
+        mean && updater.savesMessages ? floatsOf(mean) : null,
       );
     }
     updater.restore(progress);
@@ -145,6 +156,16 @@ export class OuterState {
       todo: 'Call parallelize(model, strategy) first',
     });
   }
+}
+
+const aboveZero = option.integer(1);
+
+function notTokens(tokens: unknown): ConfigError {
+  return new ConfigError({
+    asked: `countTokens(${describeValue(tokens)})`,
+    found: `a value that is not ${aboveZero.expected}`,
+    todo: 'Give the number of tokens, or samples, of the batch',
+  });
 }
 
 const floats: OptionRule<HostArray> = {

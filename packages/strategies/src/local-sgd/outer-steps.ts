@@ -20,7 +20,7 @@ import { planError } from '../plan/plan-error.ts';
 import { plannedParameters, startBroadcasts } from '../plan/planned-bytes.ts';
 import { requireSameModel } from '../plan/same-model.ts';
 import type { PlanContext } from '../plan/plan-context.ts';
-import type { StepKind } from '../plan/step.ts';
+import { axisUsesOf, Step, type StepKind } from '../plan/step.ts';
 import { Fragment, type FragmentParameter } from './fragment.ts';
 import type { Aggregation, AggregationRule } from './aggregation/aggregate.ts';
 import type { AuditOptions } from './members/audit-options.ts';
@@ -28,11 +28,13 @@ import { AuditedRounds } from './audited-rounds.ts';
 import { requireAuditable } from './members/require-auditable.ts';
 import { ChangingGroup } from './members/changing-group.ts';
 import { FixedGroup } from './members/fixed-group.ts';
+import { MemberRanks } from './members/member-ranks.ts';
 import type { Members } from './members/members.ts';
 import type { OuterGroup } from './members/outer-group.ts';
-import { runDescription } from './members/run-description.ts';
-import { agreementMessages, messageBytes, type OuterBits } from './messages/outer-messages.ts';
+import { memberMessageBytes, runDescription } from './members/run-description.ts';
+import { agreementMessages, type OuterBits } from './messages/outer-messages.ts';
 import type { OuterState } from './outer-state.ts';
+import { type Every, everyText, MeetingClock, periodOf } from './members/meeting-times.ts';
 import { OuterUpdater } from './outer-updater.ts';
 import type { OuterSettings } from './outer-optimizer-settings.ts';
 
@@ -42,8 +44,8 @@ import type { OuterSettings } from './outer-optimizer-settings.ts';
  */
 export interface OuterSteps extends Partial<OuterSettings> {
   readonly axis: string;
-  /** The number of updates between two outer steps of a parameter. */
-  readonly every: number;
+  /** The time between two outer steps of a parameter. */
+  readonly every: Every;
   /** The names of the parameters of each fragment. Fragments take turns. */
   readonly fragments: readonly (readonly string[])[];
   /** The number of updates between the message of a fragment and its outer step. */
@@ -61,26 +63,30 @@ export interface OuterSteps extends Partial<OuterSettings> {
   readonly audit: AuditOptions | null;
   /** Who meets, if it is not the ranks of the axis. Null: these. */
   readonly members: Members | null;
+  /** Whether what each has learned counts by its tokens. */
+  readonly weighted: boolean;
 }
 
 /** The kind of the step `OuterSteps`. */
 export const outerSteps: StepKind<OuterSteps> = {
   name: 'outerSteps',
-  collectives: (data, plan) => [
-    ...startBroadcasts(plan, { axis: data.axis }),
-    ...meetings(data, plan),
-  ],
-  axisUses: ({ axis }) => [{ axis, divides: 'batch' }],
+  collectives: (data, plan) =>
+    data.members === null
+      ? [...startBroadcasts(plan, { axis: data.axis }), ...meetings(data, plan)]
+      : [],
+  axisUses: ({ axis, members }) => (members === null ? [{ axis, divides: 'batch' }] : []),
+  // The ranks of a member may update parts of the parameters.
+  follows: ({ members }, other) => members !== null && !Step.is(other, outerSteps),
   explain(data, plan) {
     const ranks = axisSize(plan.axes, data.axis);
     if (data.members !== null) return describeMembers(data, plan);
     if (ranks === 1) return '';
     const sent = meetings(data, plan).reduce((sum, each) => sum + sentBytes(each, ranks), 0);
-    const own = sent / data.every;
+    const times = everyText(data.every);
+    const own = typeof data.every === 'number' ? sent / data.every : 0;
     const elements = data.fragments.reduce((sum, names) => sum + elementsOf(plan, names), 0);
     const bytes = elements * dtypes.f32.bytes;
     const all = sentBytes({ operation: 'allReduce', bytes }, ranks);
-    const times = `every ${data.every} updates`;
     const parts = data.fragments.length === 1 ? '' : `, in ${data.fragments.length} fragments`;
     const ratio = own === 0 ? '' : `, 1/${Number((all / own).toPrecision(3))}`;
     return [
@@ -97,16 +103,19 @@ export const outerSteps: StepKind<OuterSteps> = {
     requireMeetings(data, plan);
   },
   async apply(data, context) {
-    const { axis, every, bits, fragmentUpdateAlpha: alpha, fragmentSyncDelay: delay } = data;
+    const { axis, every, bits, members } = data;
+    const { fragmentUpdateAlpha: alpha, fragmentSyncDelay: delay } = data;
     const { plan } = context;
     const session = currentSession();
-    const group = session.mesh.group(axis);
+    const group = session.mesh.group(members === null ? axis : axisOfMember(plan, axis));
     await requireSameModel(context, group);
     const parts = new Map(context.heldParameters.map(([name, { part }]) => [name, part]));
-    noGrad(() => {
-      for (const part of parts.values()) part.assign(ofRankZero(part, [axis]));
-    });
-    await session.realize([]);
+    if (members === null) {
+      noGrad(() => {
+        for (const part of parts.values()) part.assign(ofRankZero(part, [axis]));
+      });
+      await session.realize([]);
+    }
     const fragments = data.fragments.map(
       (names) =>
         new Fragment(
@@ -114,6 +123,7 @@ export const outerSteps: StepKind<OuterSteps> = {
             const part = parts.get(name);
             return part === undefined ? [] : [[name, part]];
           }),
+          members !== null,
         ),
     );
     const own = await meetingGroup(data, context, group);
@@ -121,7 +131,7 @@ export const outerSteps: StepKind<OuterSteps> = {
       plan.strategy,
       fragments,
       { group: own, outer: outerOf(data), bits, alpha },
-      { period: every / fragments.length, delay },
+      new MeetingClock({ period: periodOf(every, fragments.length), delay }, () => own.now()),
       auditedRounds(data, plan.strategy, fragments),
     );
     data.state.attach({ updater, ranks: own.parts });
@@ -143,7 +153,7 @@ function auditedRounds(
   strategy: string,
   [fragment]: readonly Fragment[],
 ): AuditedRounds | null {
-  if (audit === null || fragment === undefined) return null;
+  if (audit === null || fragment === undefined || typeof every !== 'number') return null;
   return new AuditedRounds({ strategy, audit, every, bits }, fragment);
 }
 
@@ -160,20 +170,47 @@ async function meetingGroup(
     const own = (await group.split(0, group.rank)) ?? group;
     return new FixedGroup(plan.strategy, own, agreement);
   }
-  const elements = fragments.map((names) => elementsOf(plan, names));
+  const elements = fragments.map((names) => wholeElements(plan, names));
   const description = runDescription(data, plan, elements);
-  return new ChangingGroup(members, description, agreement, elements, data.audit !== null);
+  const { weighted: isWeighted, audit } = data;
+  const isAudited = audit !== null;
+  const member = new ChangingGroup(members, description, {
+    ...agreement,
+    elements,
+    isAudited,
+    isWeighted,
+  });
+  if (group.size === 1) return member;
+  const agreements = (await group.split(0, group.rank)) ?? group;
+  const checks = (await group.split(0, group.rank)) ?? group;
+  const { stateBytes } = description;
+  const { strategy } = plan;
+  return new MemberRanks(member, { strategy, agreements, checks, elements, stateBytes });
+}
+
+/** The axis of the ranks of a member: the only one that has several, or else the given one. */
+function axisOfMember({ axes }: Plan, axis: string): string {
+  return axes.find(({ size }) => size > 1)?.name ?? axis;
+}
+
+/** The elements of these parameters, of which a rank may have parts. */
+function wholeElements(plan: Plan, names: readonly string[]): number {
+  return plannedParameters(plan, names).reduce((sum, { shape }) => sum + elementCount(shape), 0);
 }
 
 /** What a member sends, and what it gets from each other one. */
-function describeMembers({ every, fragments, bits }: OuterSteps, plan: Plan): string {
+function describeMembers({ every, fragments, bits, weighted }: OuterSteps, plan: Plan): string {
   const bytes = fragments.reduce(
-    (sum, names) => sum + messageBytes(elementsOf(plan, names), bits),
+    (sum, names) => sum + memberMessageBytes(wholeElements(plan, names), bits, weighted),
     0,
   );
+  const sent =
+    typeof every === 'number'
+      ? `per step, in the mean: ${Math.round(bytes / every)}`
+      : `in this time: ${bytes}`;
   return [
-    `outer steps: every ${every} updates, with members that come and go`,
-    `bytes that a member sends per step, in the mean: ${Math.round(bytes / every)}; it gets as many from each other member`,
+    `outer steps: ${everyText(every)}, with members that come and go`,
+    `bytes that a member sends ${sent}; it gets as many from each other member`,
   ].join('\n');
 }
 
@@ -189,6 +226,8 @@ function aggregationOf({ aggregate: rule, faulty }: OuterSteps): Aggregation {
 /** The messages of all fragments, each of which is sent once in `every` updates. */
 function meetings(data: OuterSteps, plan: Plan): CollectivePlan[] {
   const { axis, every, fragments, bits } = data;
+  // Members have no collectives.
+  if (typeof every !== 'number') return [];
   const agreement = { bits, aggregation: aggregationOf(data) };
   const ranks = axisSize(plan.axes, axis);
   return fragments.flatMap((parameters) =>
@@ -218,24 +257,24 @@ function sentBytes(
 /** Throws LayoutError for times that do not fit each other, and for a parameter that would stay apart. */
 function requireMeetings(data: OuterSteps, plan: Plan): void {
   const { every, fragments, fragmentSyncDelay: delay } = data;
-  const period = every / fragments.length;
-  const asked = `with outer steps of ${fragments.length} fragments every ${every} updates`;
-  if (!Number.isSafeInteger(period) || period < 1) {
+  const period = typeof every === 'number' ? every / fragments.length : null;
+  const asked = `with outer steps of ${fragments.length} fragments ${everyText(every)}`;
+  if (period !== null && (!Number.isSafeInteger(period) || period < 1)) {
     const found = `${period} updates for each fragment`;
     throw planError(plan, { asked, found, todo: 'Make `every` a multiple of the fragments' });
   }
-  if (delay >= period) {
+  if (period !== null && delay >= period) {
     const found = `a fragmentSyncDelay of ${delay}, and the next fragment is sent after ${period} updates`;
     const todo = `Use a fragmentSyncDelay of at most ${period - 1}, fewer fragments, or a larger 'every'`;
     throw planError(plan, { asked, found, todo }, { delay, period });
   }
-  const ranks = axisSize(plan.axes, data.axis);
+  const ranks = data.members === null ? axisSize(plan.axes, data.axis) : 1;
   if (ranks > 1 && ranks <= 2 * data.faulty) {
     const found = `${ranks} ranks, of which ${data.faulty} may be faulty`;
     const todo = `Use more than ${2 * data.faulty} ranks: the majority must be right`;
     throw planError(plan, { asked, found, todo }, { ranks, faulty: data.faulty });
   }
-  requireMembers(data, plan, ranks);
+  requireMembers(data, plan);
   requireAuditable(data, plan);
   const named = fragments.flat();
   const apart = plan.parameters.find(({ name, requiresGrad }) => {
@@ -247,29 +286,37 @@ function requireMeetings(data: OuterSteps, plan: Plan): void {
   throw planError(plan, { asked, found, todo });
 }
 
-/** Throws LayoutError for what members that come and go cannot do. */
-function requireMembers(
-  { members, fragmentSyncDelay }: OuterSteps,
-  plan: Plan,
-  ranks: number,
-): void {
-  if (members === null || (ranks === 1 && fragmentSyncDelay === 0)) return;
+/** Throws LayoutError for members of several ranks that do not share their work, or on several axes. */
+function requireMembers({ members, audit }: OuterSteps, plan: Plan): void {
+  if (members === null) return;
   const asked = 'with members that come and go';
-  throw ranks > 1
-    ? planError(
-        plan,
-        {
-          asked,
-          found: `${ranks} ranks that train in this program`,
-          todo: 'Let each member be one rank: start the program once for each',
-        },
-        { ranks },
-      )
-    : planError(plan, {
-        asked,
-        found: `a fragmentSyncDelay of ${fragmentSyncDelay}`,
-        todo: 'Leave it out: members wait for the messages of a round',
-      });
+  const [first, ...others] = plan.axes.filter(({ size }) => size > 1);
+  if (first === undefined) return;
+  const { name, size } = first;
+  const found = `${size} ranks of '${name}' in this program`;
+  const todo = 'Start the program once for each member, with one rank';
+  if (others.length > 0) {
+    const more = others.map((each) => `${each.size} of '${each.name}'`).join(' and ');
+    throw planError(plan, { asked, found: `${found}, and ${more}`, todo });
+  }
+  if (!axisUsesOf(plan).some(({ axis, divides }) => axis === name && divides === 'batch')) {
+    const share = 'let the ranks share its batches: compose(diloco({ members }), ddp())';
+    throw planError(plan, { asked, found, todo: `${todo}, or ${share}` }, { ranks: size });
+  }
+  const apart = plan.parameters.find(({ parameter }) => parameter.only !== undefined);
+  if (apart !== undefined) {
+    throw planError(
+      plan,
+      { asked, found: `${found}, of which one alone has '${apart.name}'`, todo },
+      { parameter: apart.name },
+    );
+  }
+  if (audit === null) return;
+  throw planError(plan, {
+    asked: `${asked}, and make updates of each other again (\`audit\`)`,
+    found,
+    todo,
+  });
 }
 
 function dtypeError(strategy: string, name: string, { dtype }: Parameter): ConfigError {

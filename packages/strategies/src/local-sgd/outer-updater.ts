@@ -1,17 +1,10 @@
 import { ConfigError, Tensor, type Updater, type UpdateRequest } from '@shardwise/core/extend';
 import type { AuditedRounds } from './audited-rounds.ts';
 import type { Fragment, Meeting } from './fragment.ts';
+import type { MeetingClock } from './members/meeting-times.ts';
 import type { MemberState } from './members/members.ts';
 import type { Agreed } from './members/outer-group.ts';
 import { fragmentsOf, stateBytes } from './members/state-bytes.ts';
-
-/** When fragments meet, in updates of the inner optimizer. */
-export interface MeetingTimes {
-  /** The number of updates from one outer step to the next. Fragments take turns. */
-  readonly period: number;
-  /** The number of updates between the message of a fragment and its outer step. Below `period`. */
-  readonly delay: number;
-}
 
 /** Where a rank stands between two outer steps. */
 export interface Progress {
@@ -28,7 +21,7 @@ export class OuterUpdater implements Updater {
   readonly averagesLater = false;
   readonly fragments: readonly Fragment[];
   readonly #meeting: Meeting;
-  readonly #times: MeetingTimes;
+  readonly #clock: MeetingClock;
   /** How updates are made that others make again. Null: the program makes them. */
   readonly #audited: AuditedRounds | null;
   #hasProbed = false;
@@ -40,13 +33,13 @@ export class OuterUpdater implements Updater {
     name: string,
     fragments: readonly Fragment[],
     meeting: Meeting,
-    times: MeetingTimes,
+    clock: MeetingClock,
     audited: AuditedRounds | null,
   ) {
     this.name = name;
     this.fragments = fragments;
     this.#meeting = meeting;
-    this.#times = times;
+    this.#clock = clock;
     this.#audited = audited;
   }
 
@@ -68,6 +61,12 @@ export class OuterUpdater implements Updater {
     await this.#count();
   }
 
+  /** The next update is learned from so many tokens. Throws ConfigError if they do not count. */
+  countTokens(tokens: number): void {
+    if (!this.#meeting.group.isWeighted) throw withoutWeights(this.name);
+    for (const fragment of this.fragments) fragment.countTokens(tokens);
+  }
+
   /** Makes an update that others can make again. Returns the loss. */
   async update(): Promise<number> {
     const [audited, { audits }] = [this.#audited, this.#meeting.group];
@@ -76,13 +75,11 @@ export class OuterUpdater implements Updater {
       await this.#beginFragments();
       await audits.computesAs(await audited.probe());
       this.#hasProbed = true;
-      // The rest of a round that was saved in its middle could not be made again.
-      this.#progress = { ...this.#progress, updates: 0 };
     }
     await this.begin();
     const { updates, outerSteps } = this.#progress;
     const loss = await audited.update(outerSteps, audits.seed);
-    if (updates + 1 === this.#times.period) {
+    if (this.#clock.meets(updates + 1)) {
       const { seed, middle } = audited.end();
       await audits.commit(outerSteps, seed, middle);
     }
@@ -92,12 +89,11 @@ export class OuterUpdater implements Updater {
 
   /** Counts an update, and takes the outer step that is due after it. */
   async #count(): Promise<void> {
-    const { period, delay } = this.#times;
     const { outerSteps } = this.#progress;
     const updates = this.#progress.updates + 1;
     this.#progress = { updates, outerSteps };
-    if (updates === period - delay) await this.#turn().send(this.#meeting, outerSteps);
-    if (updates < period) return;
+    if (await this.#clock.sends(updates)) await this.#turn().send(this.#meeting, outerSteps);
+    if (!this.#clock.meets(updates)) return;
     await this.#finish(await this.#turn().receive());
     await this.#takeMissed();
   }
@@ -141,9 +137,17 @@ export class OuterUpdater implements Updater {
     this.#progress = { updates: 0, outerSteps: 0 };
   }
 
+  /**
+   * Whether a message that is on its way can be waited for and saved. One for members that come and go belongs to a round
+   * of this connection.
+   */
+  get savesMessages(): boolean {
+    return this.#meeting.group.isFixed;
+  }
+
   /** Goes on from where a run stood. The states of the fragments are restored separately. */
-  restore(progress: Progress): void {
-    this.#progress = progress;
+  restore({ updates, outerSteps }: Progress): void {
+    this.#progress = { updates: this.savesMessages ? updates : 0, outerSteps };
   }
 
   async #meet(fragment: Fragment, meeting: Meeting): Promise<void> {
@@ -166,9 +170,10 @@ export class OuterUpdater implements Updater {
     for (;;) {
       await this.#makeAgain();
       const agreed = await group.missed(this.#progress.outerSteps);
-      if (agreed === null) return;
+      if (agreed === null) break;
       await this.#finish(agreed);
     }
+    await this.#clock.begin();
   }
 
   /** Makes the updates of others again that this member is asked for. The run goes on without it meanwhile. */
@@ -242,6 +247,14 @@ function withoutAudit(strategy: string): ConfigError {
     asked: `outer.update() of ${strategy}`,
     found: 'a strategy that does not know how an update is made',
     todo: 'Give diloco the option `audit`, or call the step() of your optimizer',
+  });
+}
+
+function withoutWeights(strategy: string): ConfigError {
+  return new ConfigError({
+    asked: `outer.countTokens() of ${strategy}`,
+    found: 'updates that all count the same',
+    todo: 'Give diloco `weighted: true`, or leave out the call',
   });
 }
 

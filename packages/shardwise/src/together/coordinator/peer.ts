@@ -19,7 +19,7 @@ interface Awaited {
   /** The member that sends it. */
   readonly from: Peer;
   received: number;
-  /** When another member is asked. Null: the round before has not ended. */
+  /** When another member is asked, if one says that it has this state. Null: the round before has not ended. */
   deadlineMs: number | null;
 }
 

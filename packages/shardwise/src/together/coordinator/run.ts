@@ -184,6 +184,11 @@ export class Run {
       const { awaited } = peer.place;
       if (awaited === null) this.#await(peer);
       else if (awaited.deadlineMs !== null && now >= awaited.deadlineMs) {
+        // Members whose messages overlap their updates may all take the outer step later.
+        if (!this.#hashes.isReported(awaited.completed)) {
+          awaited.deadlineMs = now + this.#times.stateTimeoutMs;
+          continue;
+        }
         peer.avoided.add(awaited.from);
         this.#await(peer);
       }

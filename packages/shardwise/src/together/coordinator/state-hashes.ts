@@ -34,6 +34,11 @@ export class StateHashes {
     this.#reports.delete(completed - MAX_KNOWN);
   }
 
+  /** Whether a member has said that it has the state after so many rounds. */
+  isReported(completed: number): boolean {
+    return (this.#reports.get(completed)?.hashes.size ?? 0) > 0;
+  }
+
   report(peer: Peer, { completed, hash }: StateHash): void {
     this.#reports.get(completed)?.hashes.set(peer, hash);
   }

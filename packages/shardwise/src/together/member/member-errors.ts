@@ -19,6 +19,15 @@ export function refusedError(url: string, reason: Refusal, found: string): Refus
   return new RefusedError(parts, { refusal: reason });
 }
 
+/** The error of the other ranks of a member whose first rank was not let in. */
+export function firstNotLetIn(url: string): CollectiveAbortedError {
+  return new CollectiveAbortedError({
+    asked: `to train together by ${url}`,
+    found: 'that rank 0, which speaks for this one, was not let in',
+    todo: 'Read the error of rank 0',
+  });
+}
+
 export function cannotConnect(url: string): CollectiveTimeoutError {
   return new CollectiveTimeoutError(
     {

@@ -11,6 +11,8 @@ export interface MemberOptions {
   readonly url: string;
   readonly token: string;
   readonly name: string;
+  /** The number of the member of which this rank is a part, while another rank connects. */
+  readonly number?: number;
   /** How long it tries to connect again after the connection was lost. */
   readonly reconnectTimeoutMs: number;
   readonly connect: (events: ConnectionEvents) => Link;

@@ -68,6 +68,7 @@ export class RunMember implements Members {
 
   constructor(options: MemberOptions) {
     this.#options = options;
+    this.#number = options.number ?? 0;
     this.audits = new MemberAudit({
       digest: options.digest,
       tell: (message) => this.#tell(message),
@@ -79,7 +80,7 @@ export class RunMember implements Members {
     this.#direct = connect === null ? null : new DirectLinks({ connect, tell, receive, delay });
   }
 
-  /** The number of this member. After a lost connection it has another one. */
+  /** The number of this member. After a lost connection, its first rank has another one. */
   get number(): number {
     return this.#number;
   }

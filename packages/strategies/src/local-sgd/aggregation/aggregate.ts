@@ -56,6 +56,21 @@ function trimmedMean(vectors: readonly Float32Array[], faulty: number): Float32A
   return result;
 }
 
+/** The mean of vectors, each of which counts by its weight. Shape: W times [n] -> [n]. */
+export function weightedMean(
+  vectors: readonly Float32Array[],
+  weights: readonly number[],
+): Float32Array {
+  const all = weights.reduce((sum, each) => sum + each, 0);
+  const result = new Float32Array(vectors[0]?.length ?? 0);
+  for (let at = 0; at < result.length; at++) {
+    let sum = 0;
+    for (const [rank, vector] of vectors.entries()) sum += (weights[rank] ?? 0) * (vector[at] ?? 0);
+    result[at] = sum / all;
+  }
+  return result;
+}
+
 /**
  * Sorts vectors by the sum of the squared distances to their count - faulty - 1 nearest neighbours (Blanchard et al.
  * 2017). Of equal ones, that of the first rank comes first. A vector that is not finite is infinitely far from all.

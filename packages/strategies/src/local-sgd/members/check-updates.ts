@@ -3,40 +3,53 @@ import type { MemberUpdate, RefusedUpdate } from './members.ts';
 /** An update as values. Shape: vector [n]. */
 export interface DecodedUpdate extends MemberUpdate {
   readonly vector: Float32Array;
+  /** The number of tokens that it was learned from, as its member says. 1 if they are not counted. */
+  readonly tokens: number;
 }
 
-/** An update may have so many times the median norm of all updates of its round. */
-const MAX_NORM_RATIO = 10;
+/** An update may have so many times the median norm, and the median tokens, of all updates of its round. */
+const MAX_RATIO = 10;
 
 /**
- * Divides the updates of a round into those that can be used, and those that cannot: with a value that is not finite, or
- * with a norm of more than ten times the median. All members compute the same from the same updates.
+ * Divides the updates of a round into those that can be used, and those that cannot: with a value that is not finite, with
+ * a number of tokens that is none, or with a norm or tokens of more than ten times the median. All members compute the same
+ * from the same updates.
  */
 export function checkUpdates(updates: readonly DecodedUpdate[]): {
   readonly used: readonly DecodedUpdate[];
   readonly refused: readonly RefusedUpdate[];
 } {
-  const measured = updates.map((update) => ({ update, own: norm(update.vector) }));
-  const known = measured.flatMap(({ own }) => (own > 0 && own < Infinity ? [own] : []));
-  const most = MAX_NORM_RATIO * lowerMedian(known);
+  const measured = updates.map((update) => ({ update, norm: normOf(update.vector) }));
+  const mostNorm = MAX_RATIO * lowerMedian(measured.map(({ norm }) => norm).filter(isNorm));
+  const mostTokens = MAX_RATIO * lowerMedian(updates.map(({ tokens }) => tokens).filter(isCount));
   const used: DecodedUpdate[] = [];
   const refused: RefusedUpdate[] = [];
-  for (const { update, own } of measured) {
-    const { number, name } = update;
-    if (!Number.isFinite(own)) refused.push({ number, name, reason: 'values that are not finite' });
-    else if (own > most) {
-      const reason = `a norm of ${own.toPrecision(3)}, above ${MAX_NORM_RATIO} times the median`;
-      refused.push({ number, name, reason });
-    } else used.push(update);
+  for (const { update, norm } of measured) {
+    const { number, name, tokens } = update;
+    const refuse = (reason: string): void => void refused.push({ number, name, reason });
+    const above = `above ${MAX_RATIO} times the median`;
+    if (!Number.isFinite(norm)) refuse('values that are not finite');
+    else if (!isCount(tokens)) refuse('a number of tokens that is none');
+    else if (norm > mostNorm) refuse(`a norm of ${norm.toPrecision(3)}, ${above}`);
+    else if (tokens > mostTokens) refuse(`${tokens} tokens, ${above}`);
+    else used.push(update);
   }
   return { used, refused };
 }
 
 /** NaN or infinite if a value is. */
-function norm(vector: Float32Array): number {
+function normOf(vector: Float32Array): number {
   let sum = 0;
   for (let at = 0; at < vector.length; at++) sum += (vector[at] ?? 0) ** 2;
   return Math.sqrt(sum);
+}
+
+function isCount(tokens: number): boolean {
+  return Number.isSafeInteger(tokens) && tokens > 0;
+}
+
+function isNorm(norm: number): boolean {
+  return norm > 0 && norm < Infinity;
 }
 
 /** Of an even number, the smaller one of the two in the middle: one of two may be a stranger's. */

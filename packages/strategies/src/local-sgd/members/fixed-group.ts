@@ -5,17 +5,13 @@ import {
   mixed,
   type ProcessGroup,
 } from '@shardwise/core/extend';
-import {
-  agree,
-  type Agreement,
-  bytesOf,
-  type CompressionErrors,
-} from '../messages/outer-messages.ts';
-import type { Agreed, OuterGroup, SharedValues } from './outer-group.ts';
+import { agree, type Agreement, bytesOf } from '../messages/outer-messages.ts';
+import type { Agreed, OuterGroup, OwnUpdate, SharedValues } from './outer-group.ts';
 
 /** The ranks of a process group, which are the same in every outer step. */
 export class FixedGroup implements OuterGroup {
   readonly isFixed = true;
+  readonly isWeighted = false;
   readonly audits = null;
   readonly #strategy: string;
   readonly #group: ProcessGroup;
@@ -29,6 +25,10 @@ export class FixedGroup implements OuterGroup {
 
   get parts(): number {
     return this.#group.size;
+  }
+
+  now(): Promise<number> {
+    return Promise.resolve(performance.now());
   }
 
   /** Throws CollectiveMismatchError on every rank if the ranks have different values. */
@@ -56,8 +56,8 @@ export class FixedGroup implements OuterGroup {
     );
   }
 
-  async agree(own: Float32Array, errors: CompressionErrors | null): Promise<Agreed> {
-    return { kind: 'vector', vector: await agree(own, this.#group, this.#agreement, errors) };
+  async agree({ values, errors }: OwnUpdate): Promise<Agreed> {
+    return { kind: 'vector', vector: await agree(values, this.#group, this.#agreement, errors) };
   }
 
   missed(): Promise<null> {

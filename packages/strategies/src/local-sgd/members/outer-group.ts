@@ -20,18 +20,34 @@ export interface SharedValues {
   readonly state: () => MemberState;
 }
 
+/** What this rank has learned. */
+export interface OwnUpdate {
+  /** Whoever gets it owns it. Shape: [n]. */
+  readonly values: Float32Array;
+  /** The number of tokens that it has learned from. 0 if they are not counted. */
+  readonly tokens: number;
+  /** What messages of few bits have left out. */
+  readonly errors: CompressionErrors | null;
+  /** The number of outer steps before. */
+  readonly completed: number;
+}
+
 /** Those who meet in outer steps. They are a fixed group of ranks, or members that come and go. */
 export interface OuterGroup {
   /** Whether the ranks are the same in every outer step. */
   readonly isFixed: boolean;
+  /** Whether what each has learned counts by its tokens. */
+  readonly isWeighted: boolean;
   /** How those who meet make updates of each other again. Null: they do not. */
   readonly audits: MemberAudits | null;
   /** The number of ranks whose mean is computed in parts. 1 if each computes all of it. */
   readonly parts: number;
+  /** The time in milliseconds by which rounds end that last for a time. */
+  now(): Promise<number>;
   /** Makes sure that all begin with the same values. Resolves with a state to go on from, or null. */
   begin(shared: SharedValues): Promise<MemberState | null>;
-  /** Agrees in the outer step after `completed` ones. It owns `own`. Shape: own [n], and so is the vector. */
-  agree(own: Float32Array, errors: CompressionErrors | null, completed: number): Promise<Agreed>;
+  /** Agrees in an outer step. */
+  agree(own: OwnUpdate): Promise<Agreed>;
   /** What others have agreed on without this one after `completed` outer steps, or null if it has missed nothing. */
   missed(completed: number): Promise<Agreed | null>;
   /** Called after each outer step. `state` returns a copy. */

@@ -3,17 +3,20 @@ import { plannedParameters } from '../../plan/planned-bytes.ts';
 import type { AggregationRule } from '../aggregation/aggregate.ts';
 import type { AuditOptions } from './audit-options.ts';
 import { messageBytes, type OuterBits } from '../messages/outer-messages.ts';
+import type { Every } from './meeting-times.ts';
 import type { RunDescription } from './members.ts';
+import { TOKENS_BYTES } from './weighted-update.ts';
 
 /** The options of outer steps on which members must agree. */
 interface CommonSettings {
-  readonly every: number;
+  readonly every: Every;
   readonly fragments: readonly (readonly string[])[];
   readonly fragmentUpdateAlpha: number;
   readonly bits: OuterBits;
   readonly aggregate: AggregationRule;
   readonly faulty: number;
   readonly audit: AuditOptions | null;
+  readonly weighted: boolean;
   readonly lr?: number;
   readonly momentum?: number;
   readonly nesterov?: boolean;
@@ -21,6 +24,11 @@ interface CommonSettings {
 
 /** An anchor and a momentum of f32. */
 const STATE_BYTES_OF_ELEMENT = 8;
+
+/** The bytes of the message of a fragment with so many elements. */
+export function memberMessageBytes(elements: number, bits: OuterBits, weighted: boolean): number {
+  return messageBytes(elements, bits) + (weighted ? TOKENS_BYTES : 0);
+}
 
 /** Says what all members of a run must have in common. `elements` are those of each fragment. */
 export function runDescription(
@@ -32,6 +40,7 @@ export function runDescription(
     aggregate,
     faulty,
     audit,
+    weighted,
     ...outer
   }: CommonSettings,
   plan: Plan,
@@ -55,8 +64,9 @@ export function runDescription(
       momentum,
       nesterov,
       audit: audited,
+      weighted: weighted ? true : undefined,
     }),
-    messageBytes: elements.map((each) => messageBytes(each, bits)),
+    messageBytes: elements.map((each) => memberMessageBytes(each, bits, weighted)),
     stateBytes: elements.reduce((sum, each) => sum + each * STATE_BYTES_OF_ELEMENT, 0),
   };
 }
