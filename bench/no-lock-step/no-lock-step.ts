@@ -11,8 +11,8 @@ import type { Contestant, Job } from './job.ts';
 const RANKS = 8;
 const SEEDS = [1, 2];
 const LINK = { bitsPerSecond: 100e6, latencySeconds: 0.05 };
-/** 1024 tokens of the large model, with 6 operations for each parameter and token, at 106 GFLOP/s. */
-const STEP_SECONDS = 0.05;
+/** Those of the large model, with 6 operations for each parameter and token, at 106 GFLOP/s. */
+const TOKEN_SECONDS = 0.05 / 1024;
 const TEXT_BYTES = 4 << 20;
 
 /** The large model has 0.8 million parameters. The small one is for a look at the curves. */
@@ -31,7 +31,7 @@ const sizes = {
   },
 } as const;
 
-/** Not those of the paper (0.7 and 0.9), whose momentum goes too far in the few outer steps of these runs. */
+/** Not those of the paper (0.7 and 0.9), whose momentum goes too far in the few outer steps of these runs (README.md). */
 const outer = { lr: 1, momentum: 0 } as const;
 const often = { every: 13, bits: 4, outer } as const;
 
@@ -48,11 +48,12 @@ const STEPS_UNIT = 52;
 /** Compares ranks that meet seldom with data parallelism, on the same tokens, over slow links. */
 export const noLockStep: Bench = {
   about: `validation loss, bytes and time of DiLoCo next to DDP: ${RANKS} ranks over links of 100 Mbit/s and 50 ms`,
-  flags: { large: { type: 'boolean' }, steps: { type: 'string' } },
+  flags: { large: { type: 'boolean' }, steps: { type: 'string' }, batch: { type: 'string' } },
   run: async (values) => {
     const size = values['large'] === true ? 'large' : 'small';
-    const { steps: usual, ...settings } = sizes[size];
-    const steps = countOf(values, 'steps', usual);
+    const { model, learningRate, ...usual } = sizes[size];
+    const steps = countOf(values, 'steps', usual.steps);
+    const batchSize = countOf(values, 'batch', usual.batchSize);
     if (steps % STEPS_UNIT !== 0) {
       throw new UsageError(`--steps is ${steps}`, `Give a multiple of ${STEPS_UNIT}`);
     }
@@ -61,13 +62,15 @@ export const noLockStep: Bench = {
       contestants,
       seeds: SEEDS,
       steps,
-      ...settings,
+      model,
+      batchSize,
+      learningRate,
       text: {
         train: text.train.slice(0, TEXT_BYTES),
         validation: text.validation.slice(0, TEXT_BYTES),
       },
       link: LINK,
-      stepSeconds: STEP_SECONDS,
+      stepSeconds: batchSize * model.contextLength * TOKEN_SECONDS,
     };
     return resultOf(await compare(job, RANKS), job, size);
   },
