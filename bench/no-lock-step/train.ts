@@ -23,7 +23,7 @@ interface Training {
 export async function train(training: Training): Promise<Outcome> {
   const { job, contestant, seed, links } = training;
   const { rank, size } = links;
-  const { steps, text, batchSize, learningRate, stepSeconds } = job;
+  const { text, batchSize, learningRate, stepSeconds } = job;
   manualSeed(seed);
   const model = new GPT(job.model);
   const own = dilocoOf(training);
@@ -33,9 +33,11 @@ export async function train(training: Training): Promise<Outcome> {
     betas: [0.9, 0.95],
     weightDecay: 0.1,
   });
-  const warmup = Math.ceil(steps / 10);
-  const schedule = optim.warmupSchedule(warmup, optim.cosineSchedule(steps - warmup));
   const times = timesOf(training);
+  // All ranks make their last update together.
+  const end = Math.floor((times.at(-1) ?? 0) + 1);
+  const warmup = Math.ceil(end / 10);
+  const schedule = optim.warmupSchedule(warmup, optim.cosineSchedule(end - warmup));
   const { contextLength } = job.model;
   const loader = textBatches(text.train, { contextLength, batchSize, seed, rank, size });
   const losses: number[] = [];
