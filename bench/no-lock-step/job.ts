@@ -4,13 +4,19 @@ import type { dist } from 'shardwise';
 export interface Contestant {
   readonly name: string;
   /** Null: data parallelism, whose ranks agree in each step. */
-  readonly diloco: dist.DiLoCoOptions | null;
+  readonly diloco: Pick<dist.DiLoCoOptions, 'every' | 'bits' | 'outer'> | null;
+  /**
+   * The probability that a rank is away in a round, from 0 to 1. All of them train as many tokens together as without
+   * departures, or a round less. Absent: the ranks are the same all the time.
+   */
+  readonly away?: number;
 }
 
-/** What all ranks are told. */
+/** The trainings that are compared. */
 export interface Job {
   readonly contestants: readonly Contestant[];
   readonly seeds: readonly number[];
+  /** The updates of a rank that is always there. */
   readonly steps: number;
   readonly model: {
     readonly vocabularySize: number;
@@ -32,10 +38,11 @@ export interface Job {
 export interface Outcome {
   readonly contestant: string;
   readonly seed: number;
-  /** The mean training loss of this rank in successive tenths of the steps. */
+  /** The mean training loss of this rank in successive tenths of its updates. */
   readonly training: readonly number[];
-  /** Null on all ranks but the first. */
-  readonly validation: number | null;
+  /** The number of its updates. */
+  readonly updates: number;
+  readonly validation: number;
   /** The bytes that this rank has sent in the steps. */
   readonly sentBytes: number;
   /** The time on the clock of the links for all steps. */
