@@ -43,7 +43,7 @@ describe('an activation memory budget', () => {
 
   test('may be shared by several checkpoints', async () => {
     const bytes = Math.round(0.7 * plain.passBytes);
-    const { values, passBytes, choices } = await trainWithin(bytes, true);
+    const { values, passBytes, choices } = await trainWithin(bytes, { isPerBlock: true });
     expect(values).toEqual(plain.values);
     expect(passBytes).toBeLessThan(1.05 * bytes);
     expect(choices).toHaveLength(1);
