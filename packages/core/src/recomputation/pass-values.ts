@@ -23,7 +23,7 @@ export interface SavedNodes {
 }
 
 /** How values leave the device. */
-export interface Moves {
+interface Moves {
   /** Whether the pages of a pass have room for the value of a node. */
   readonly hasPages: (node: Node) => boolean;
   /** The time in which so many bytes leave, or come back, in operations of products. */

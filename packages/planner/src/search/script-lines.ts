@@ -2,7 +2,7 @@ import type { RunLayout, Workload } from '../cost/run-layout.ts';
 import { microbatchesOf, recomputeText } from '../cost/run-layout.ts';
 
 /** What a budget of a script needs to choose which values are kept, computed again, and offloaded. */
-export interface ScriptBudget {
+interface ScriptBudget {
   /** The bytes that a pass may take on a rank, besides states. */
   readonly passBytes: number;
   readonly flopsPerSecond: number;
