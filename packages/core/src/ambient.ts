@@ -142,8 +142,8 @@ export interface RankState {
   readonly smallValues: Set<Node>;
   /** The callbacks for the end of the backward pass that is under way. */
   readonly afterBackward: AfterBackward[];
-  /** Where the backward pass that is under way began. Null: there is none. */
-  backwardFrom: readonly Seeded[] | null;
+  /** Where the backward pass that is under way began. */
+  backwardFrom?: readonly Seeded[] | undefined;
   /** The regions in which the backward pass that is under way has recomputed something. */
   readonly enteredRegions: Set<Region>;
   /** The sizes that vary, for each plan that serves several sizes. */
@@ -185,7 +185,6 @@ export function newRankState(): RankState {
     released: new Map(),
     smallValues: new Set(),
     afterBackward: [],
-    backwardFrom: null,
     enteredRegions: new Set(),
     varyingSizes: new Map(),
     counters: {

@@ -48,7 +48,7 @@ export class RecomputeRegion implements Region {
   readonly #options: RecomputeOptions;
   readonly #kept = new WeakSet<Node>();
   readonly #copies = new Map<Node, Node>();
-  #remakes: WeakMap<Node, Remake> | null = null;
+  readonly #remakes = new WeakMap<Node, Remake>();
   #outer: Region | null = null;
 
   constructor(options: RecomputeOptions) {
@@ -69,7 +69,7 @@ export class RecomputeRegion implements Region {
 
   /** Has the backward pass recompute `node` by another expression of the same value. Call it only if there may be one. */
   remake(node: Node, by: Remake): void {
-    (this.#remakes ??= new WeakMap()).set(node, by);
+    this.#remakes.set(node, by);
   }
 
   /** Recomputes nodes before they are used, so that collectives among them start early. */
@@ -93,7 +93,7 @@ export class RecomputeRegion implements Region {
   }
 
   sourceOf(node: Node): Node | null {
-    return this.#remakes?.get(node)?.source ?? null;
+    return this.#remakes.get(node)?.source ?? null;
   }
 
   /** Drops the copies after a backward pass. */
@@ -115,7 +115,7 @@ export class RecomputeRegion implements Region {
     if (this.#isKept(node)) return this.#outer?.substitute(node) ?? node;
     const known = this.#copies.get(node);
     if (known !== undefined) return known;
-    const remake = this.#remakes?.get(node);
+    const remake = this.#remakes.get(node);
     if (remake === undefined) {
       const stretch = this.#options.stretchOf?.(node);
       if (stretch !== this.#stretch) setEra(currentEra() + 1);
@@ -175,6 +175,7 @@ export function recomputing<T>(
 /** Ends the recomputation of a backward pass. Call this when the pass is over. */
 export function endRecomputation(): void {
   const { enteredRegions } = rankState;
+  rankState.backwardFrom = undefined;
   for (const region of enteredRegions) region.close();
   enteredRegions.clear();
   setEra(0);

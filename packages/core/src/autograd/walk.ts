@@ -32,14 +32,9 @@ export interface WalkOptions {
  */
 export function walkBackward(outputs: readonly Seeded[], options: WalkOptions): void {
   const olderId = newestNodeId();
-  const { backwardFrom } = rankState;
-  // A gradient may itself be that of a decomposition.
+  // A rule may walk through a decomposition, which begins no other backward pass.
   rankState.backwardFrom ??= outputs;
-  try {
-    withoutAutocast(() => walk(outputs, options));
-  } finally {
-    rankState.backwardFrom = backwardFrom;
-  }
+  withoutAutocast(() => walk(outputs, options));
   rankState.observer?.backward(olderId);
 }
 

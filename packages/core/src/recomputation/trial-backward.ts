@@ -38,7 +38,7 @@ export function tryBackward(seeds: readonly Seeded[], saved: SavedNodes): TrialB
     const bytes = elementCount(shape) * dtypes[dtype].bytes;
     collected.set(region, (collected.get(region) ?? 0) + bytes);
   });
-  const { observer, era } = rankState;
+  const { observer, era, backwardFrom } = rankState;
   const restore = setAside(seeds);
   rankState.observer = null;
   try {
@@ -59,6 +59,7 @@ export function tryBackward(seeds: readonly Seeded[], saved: SavedNodes): TrialB
   } finally {
     restore();
     rankState.observer = observer;
+    rankState.backwardFrom = backwardFrom;
     setEra(era);
   }
   return { gradients, olderId, aheadBytes: 2 * Math.max(0, ...collected.values()) };

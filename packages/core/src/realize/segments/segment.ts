@@ -67,8 +67,8 @@ class Segmenter {
   /** All-gathers of updated parameters that have not started, so that one segment updates several parameters. */
   #held = new Set<number>();
   #heldBytes = 0;
-  /** By value that is not there yet, its pages. They leave as soon as it is computed, or something has waited for it. */
-  readonly #leaving = new Map<number, number[]>();
+  /** The pages of values that are no leaves. They leave when these are computed, or something has waited for them. */
+  readonly #pages: readonly number[];
   /** The numbers of rows that no step has read. */
   readonly #unread: Set<number>;
 
@@ -83,11 +83,9 @@ class Segmenter {
     this.#updates = new Set(graph.updates.map(({ value }) => value));
     this.#pinned = new Set([...graph.roots, ...this.#updates, ...graph.rowCounts]);
     this.#unread = new Set(graph.rowCounts.keys());
-    for (const [id, { op, inputs }] of graph.values.entries()) {
-      const [source = -1] = op === 'pageOut' ? inputs : [];
-      if (source < graph.leafCount) continue;
-      this.#leaving.set(source, [...(this.#leaving.get(source) ?? []), id]);
-    }
+    this.#pages = graph.values.flatMap(({ op, inputs: [source = -1] }, id) =>
+      op === 'pageOut' && source >= graph.leafCount ? id : [],
+    );
   }
 
   /** Takes the next value, and those that travel with it. Returns the value after them. */
@@ -98,7 +96,7 @@ class Segmenter {
       this.#compute(id);
       return id + 1;
     }
-    if (value.op === 'pageOut' && this.#leavesWith(value.inputs)) return id + 1;
+    if (this.#pages.includes(id)) return id + 1;
     const group = bucketFrom(this.#graph, id);
     for (const member of group) this.#readCounts(member);
     this.#waitFor(this.#inputsOf(group));
@@ -171,12 +169,10 @@ class Segmenter {
     for (const member of group) this.#startedIn.set(member, group);
   }
 
-  #waitFor(inputs: readonly number[]): void {
+  #waitFor(ids: readonly number[]): void {
+    // A page starts when something has waited for its value.
+    const inputs = [...this.#inputsOf(ids.filter((id) => this.#pages.includes(id))), ...ids];
     if (inputs.some((input) => this.#held.has(input))) this.#startHeld();
-    for (const input of inputs) {
-      const { op, inputs: [source = -1] = [] } = this.#graph.values[input] ?? {};
-      if (op === 'pageOut' && this.#leaving.has(source)) this.#waitFor([source]);
-    }
     for (const input of inputs) {
       const group = this.#startedIn.get(input);
       if (group === undefined) continue;
@@ -187,15 +183,15 @@ class Segmenter {
 
   #wait(group: readonly number[]): void {
     this.#draft.push({ kind: 'wait', values: group });
-    for (const id of group) this.#startedIn.delete(id);
-    for (const id of group) this.#leave(id);
+    for (const id of group) {
+      this.#startedIn.delete(id);
+      this.#leave(id);
+    }
   }
 
   /** Has the pages of a value that is there now leave. */
   #leave(id: number): void {
-    const pages = this.#leaving.get(id) ?? [];
-    this.#leaving.delete(id);
-    for (const page of pages) this.#start([page]);
+    for (const page of this.#pages) if (this.#inputsOf([page]).includes(id)) this.#start([page]);
   }
 
   /**
@@ -246,11 +242,6 @@ class Segmenter {
     this.#held = new Set();
     this.#heldBytes = 0;
     for (const id of ids) this.#start([id]);
-  }
-
-  /** Whether a page leaves with its value, which is no leaf. */
-  #leavesWith([source = -1]: readonly number[]): boolean {
-    return source >= this.#graph.leafCount;
   }
 
   /** Reads the numbers of rows on which a value depends. */
