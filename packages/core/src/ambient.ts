@@ -1,7 +1,7 @@
 import type { CallSite } from './graph/call-site.ts';
 import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
 import type { GraphObserver } from './graph/graph-observer.ts';
-import type { HostValue, Node, Region } from './graph/node.ts';
+import type { HostValue, Node, Region, Seeded } from './graph/node.ts';
 import type { AxisSettings } from './graph/noted-settings.ts';
 import type { SequencePart } from './graph/sequence-part.ts';
 import type { KeepPart } from './nn/parameter/initial-part.ts';
@@ -142,6 +142,8 @@ export interface RankState {
   readonly smallValues: Set<Node>;
   /** The callbacks for the end of the backward pass that is under way. */
   readonly afterBackward: AfterBackward[];
+  /** Where the backward pass that is under way began. */
+  backwardFrom?: readonly Seeded[] | undefined;
   /** The regions in which the backward pass that is under way has recomputed something. */
   readonly enteredRegions: Set<Region>;
   /** The sizes that vary, for each plan that serves several sizes. */

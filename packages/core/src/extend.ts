@@ -121,7 +121,7 @@ export {
   noGrad,
 } from './graph/create-node.ts';
 export { CallSite, placeOf } from './graph/call-site.ts';
-export { isOp, type Node, type NodeValue } from './graph/node.ts';
+export { isOp, type Node, type NodeValue, type Seeded } from './graph/node.ts';
 export {
   Gradient,
   type GradientHook,
@@ -135,7 +135,6 @@ export { queueAfterBackward } from './tensor/run-backward.ts';
 export { RecomputeRegion } from './autograd/recompute.ts';
 export { backwardTo } from './autograd/backward-to.ts';
 export { checkLossTypes } from './autograd/check-loss-types.ts';
-export type { Seeded } from './autograd/walk.ts';
 export { constantLike } from './graph/ops/leaf.ts';
 export { add as addNodes, mul as mulNodes, where as whereNodes } from './graph/ops/elementwise.ts';
 export { addParts, partWhere } from './autograd/sum-parts.ts';

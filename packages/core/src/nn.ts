@@ -23,8 +23,8 @@ export {
 export {
   activationMemoryBudget,
   type ActivationMemoryBudgetOptions,
-  type RecomputationChoice,
 } from './recomputation/activation-memory-budget.ts';
+export type { RecomputationChoice } from './recomputation/recomputation-choice.ts';
 export { tiled, type TiledOptions } from './nn/tiled.ts';
 export { summary } from './nn/summary/summary.ts';
 export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { keepProducts } from '../src/nn/checkpoint.ts';
+import { hostPages } from '../src/paging/page.ts';
 import { ConfigError } from '../src/spec/errors.ts';
 import { depth, eachBlock, plainly, rows, train, trainWithin, width } from './budgeted-training.ts';
 
@@ -43,7 +44,7 @@ describe('an activation memory budget', () => {
 
   test('may be shared by several checkpoints', async () => {
     const bytes = Math.round(0.7 * plain.passBytes);
-    const { values, passBytes, choices } = await trainWithin(bytes, true);
+    const { values, passBytes, choices } = await trainWithin(bytes, { isPerBlock: true });
     expect(values).toEqual(plain.values);
     expect(passBytes).toBeLessThan(1.05 * bytes);
     expect(choices).toHaveLength(1);
@@ -56,5 +57,16 @@ describe('an activation memory budget', () => {
     expect(least).toBeLessThan(0.5 * plain.passBytes);
     const { passBytes } = await trainWithin(least);
     expect(passBytes).toBeLessThanOrEqual(1.05 * least);
+  });
+
+  test('moves nothing to its pages if recomputing is sooner', async () => {
+    const bytes = Math.round(0.8 * plain.passBytes);
+    const { choices } = await trainWithin(bytes, {
+      pages: hostPages(),
+      flopsPerSecond: 1e15,
+      pageBytesPerSecond: 1e6,
+    });
+    expect(choices[0]?.recomputed.length).toBeGreaterThan(0);
+    expect(choices[0]?.offloaded).toEqual([]);
   });
 });

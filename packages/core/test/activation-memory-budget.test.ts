@@ -1,13 +1,11 @@
 import { interpreter } from '@shardwise/testing';
 import { describe, expect, test } from 'vitest';
 import { checkpoint } from '../src/nn/checkpoint.ts';
-import { hostPages } from '../src/paging/page.ts';
+import { hostPages, type PageStore } from '../src/paging/page.ts';
 import { setRank } from '../src/rank.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
-import {
-  activationMemoryBudget,
-  type RecomputationChoice,
-} from '../src/recomputation/activation-memory-budget.ts';
+import { activationMemoryBudget } from '../src/recomputation/activation-memory-budget.ts';
+import type { RecomputationChoice } from '../src/recomputation/recomputation-choice.ts';
 import { ConfigError } from '../src/spec/errors.ts';
 import { fromData } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
@@ -44,7 +42,7 @@ describe('an activation memory budget', () => {
     expect(compiled[2]).toBe(compiled[0]);
   });
 
-  test('is chosen for those passes that the backward pass comes to', () => {
+  test('is that of all passes in flight together, which have not been computed', async () => {
     setRank({ device: interpreter() });
     const block = new Block();
     const choices: RecomputationChoice[] = [];
@@ -53,10 +51,15 @@ describe('an activation memory budget', () => {
       const x = fromData(new Float32Array(rows * width), [rows, width], 'f32');
       return checkpoint(() => block.forward(x), { policy }).mean();
     };
-    const unused = [loss(), loss()];
+    const evaluated = loss();
+    await evaluated.item();
     loss().backward();
-    unused[0]?.backward();
+    const [first, second] = [loss(), loss()];
+    first.backward();
+    second.backward();
     expect(choices).toHaveLength(2);
+    const [alone, together] = choices.map(({ bytes }) => bytes.kept);
+    expect(together).toBe(2 * (alone ?? 0));
   });
 
   test('of a pass whose number of rows only a run knows is an error', () => {
@@ -72,11 +75,48 @@ describe('an activation memory budget', () => {
     const loss = checkpoint(() => layer.forward(some).exp(), { policy }).sum();
     expect(() => loss.backward()).toThrow(/only a run knows/);
   });
+});
 
-  test('takes no pages', () => {
-    const policy = activationMemoryBudget({ bytes: 1e6 });
-    const run = (): unknown =>
-      checkpoint(() => fromData(Float32Array.of(1), [1], 'f32'), { policy, pages: hostPages() });
-    expect(run).toThrow(ConfigError);
+describe('an activation memory budget with pages', () => {
+  /** A device of these speeds moves any value sooner than it recomputes one. */
+  const slowProducts = { flopsPerSecond: 1e6, pageBytesPerSecond: 1e12 };
+
+  test('is kept within by moving values if that is sooner than recomputing, with the same bits', async () => {
+    const plain = await train(plainly);
+    const bytes = Math.round(0.5 * plain.passBytes);
+    const { values, passBytes, choices } = await trainWithin(bytes, {
+      pages: hostPages(),
+      ...slowProducts,
+    });
+    expect(values).toEqual(plain.values);
+    expect(passBytes).toBeLessThan(1.05 * bytes);
+    expect(choices).toHaveLength(1);
+    const [choice] = choices;
+    expect(choice?.offloaded.length).toBeGreaterThan(0);
+    expect(Math.abs(passBytes - (choice?.plannedBytes ?? 0))).toBeLessThan(0.02 * bytes);
+  });
+
+  test('holds fewer bytes than recomputing alone can, and an error says how many', async () => {
+    setRank({ device: interpreter() });
+    const elements = 1024;
+    const gradientWithin = async (bytes: number, pages?: PageStore): Promise<unknown> => {
+      const x = fromData(new Float32Array(elements).fill(1), [elements], 'f32').requiresGrad_();
+      const input = x.mul(2);
+      const policy = activationMemoryBudget({ bytes });
+      const sines = (): Tensor => Array.from({ length: 40 }).reduce<Tensor>((y) => y.sin(), input);
+      checkpoint(sines, pages === undefined ? { policy } : { policy, pages })
+        .sum()
+        .backward();
+      return x.grad?.data();
+    };
+    const leastOf = async (pages?: PageStore): Promise<number> => {
+      const error = await gradientWithin(1, pages).catch((thrown: unknown) => thrown);
+      return error instanceof ConfigError ? Number(error.fields.leastBytes) : Number.NaN;
+    };
+    const pages = hostPages();
+    const [alone, paged] = [await leastOf(), await leastOf(pages)];
+    // Of 40 values, those between √40 stretches and those of one stretch are more than the few that are on their way.
+    expect(paged).toBeLessThan(0.7 * alone);
+    expect(await gradientWithin(paged, pages)).toEqual(await gradientWithin(1e9));
   });
 });

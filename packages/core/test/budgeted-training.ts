@@ -1,5 +1,5 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { checkpoint, type CheckpointPolicy } from '../src/nn/checkpoint.ts';
+import { checkpoint, type CheckpointOptions, type CheckpointPolicy } from '../src/nn/checkpoint.ts';
 import { dropout } from '../src/nn/functional/dropout.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
 import { LayerNorm } from '../src/nn/norm/layer-norm.ts';
@@ -7,10 +7,10 @@ import type { Parameter } from '../src/nn/parameter/parameter.ts';
 import { AdamW } from '../src/optim.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';
-import {
-  activationMemoryBudget,
-  type RecomputationChoice,
-} from '../src/recomputation/activation-memory-budget.ts';
+import type { PageStore } from '../src/paging/page.ts';
+import { activationMemoryBudget } from '../src/recomputation/activation-memory-budget.ts';
+import type { DeviceSpeed } from '../src/recomputation/device-speed.ts';
+import type { RecomputationChoice } from '../src/recomputation/recomputation-choice.ts';
 import { fromData } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
 
@@ -69,12 +69,23 @@ interface Budgeted {
   readonly choices: readonly RecomputationChoice[];
 }
 
-export async function trainWithin(bytes: number, isPerBlock = false): Promise<Budgeted> {
+/** Trains with a budget around all blocks, or around each, and with pages if there are some. */
+export async function trainWithin(
+  bytes: number,
+  { isPerBlock = false, pages, ...speeds }: TrainWithinOptions = {},
+): Promise<Budgeted> {
   const choices: RecomputationChoice[] = [];
-  const policy = activationMemoryBudget({ bytes, onChoice: (choice) => choices.push(choice) });
+  const onChoice = (choice: RecomputationChoice): number => choices.push(choice);
+  const policy = activationMemoryBudget({ bytes, onChoice, ...speeds });
+  const options: CheckpointOptions = pages === undefined ? { policy } : { policy, pages };
   const forward: Forward = (blocks, x) =>
     isPerBlock
-      ? blocks.reduce((y, block) => checkpoint(() => block.forward(y), { policy }), x)
-      : checkpoint(() => plainly(blocks, x), { policy });
+      ? blocks.reduce((y, block) => checkpoint(() => block.forward(y), options), x)
+      : checkpoint(() => plainly(blocks, x), options);
   return { ...(await train(forward)), choices };
+}
+
+interface TrainWithinOptions extends Partial<DeviceSpeed> {
+  readonly isPerBlock?: boolean;
+  readonly pages?: PageStore;
 }

@@ -1,6 +1,7 @@
 import {
   CollectiveMismatchError,
   fromData,
+  hostPages,
   manualSeed,
   nn,
   optim,
@@ -92,7 +93,14 @@ test('auto() keeps least, and recomputes, if only the activations leave no room'
   const passBytes = memoryBytes - states.parameterBytes - states.optimizerBytes;
   expect(choice).toMatchObject({ chosen: { name: 'fsdp' }, passBytes });
   expect(plan.steps.at(-1)).toMatchObject({ kind: 'recompute', data: { bytes: passBytes } });
-  expect(explain(plan)).toContain('value by value');
+  expect(explain(plan)).toContain('backward recomputes what a pass of');
+  const pages = hostPages();
+  const paged = auto({ memoryBytes, activationBytes, pages }).plan(model, axes);
+  expect(paged.steps.at(-1)).toMatchObject({
+    kind: 'recompute',
+    data: { bytes: passBytes, pages },
+  });
+  expect(explain(paged)).toContain('backward recomputes or reads from pages what a pass of');
   expect(() => auto({ memoryBytes: 1e4, activationBytes }).plan(model, axes)).toThrow(
     'no strategy that fits',
   );

@@ -77,9 +77,22 @@ test.each(layouts.map(([layout, spec]) => [layoutText(layout), layout, spec] as 
 );
 
 test('a layout that recomputes has a budget for what a pass takes', () => {
-  const lines = scriptLines({ ...oneDevice, recompute: 'full' }, workload, 1e9);
+  const full = { ...oneDevice, recompute: 'full' } as const;
+  const alone = { passBytes: 1e9, flopsPerSecond: 4e14, pageBytesPerSecond: null };
+  const lines = scriptLines(full, workload, alone);
   expect(lines).toContain('const policy = nn.activationMemoryBudget({ bytes: 1000000000 });');
-  expect(scriptLines(oneDevice, workload, 1e9).join()).not.toContain('policy');
+  expect(lines.join()).not.toContain('pages');
+  const paged = { ...alone, pageBytesPerSecond: 6.4e10 };
+  expect(scriptLines(full, workload, paged)).toEqual(
+    expect.arrayContaining([
+      'const pages = dist.hostPages();',
+      'const policy = nn.activationMemoryBudget({ bytes: 1000000000, flopsPerSecond: 4.00e+14, pageBytesPerSecond: 6.40e+10 });',
+    ]),
+  );
+  expect(scriptLines(oneDevice, workload, paged).join()).not.toContain('policy');
+  // No budget can choose for a pass of which ranks compute parts.
+  const stages = { ...full, pipelineParallel: 2 };
+  expect(scriptLines(stages, workload, paged).join()).not.toContain('policy');
 });
 
 const axesSchema = z.array(z.object({ name: z.string(), size: z.number() }));

@@ -1,10 +1,10 @@
 import { noGrad } from '../graph/create-node.ts';
-import type { Node } from '../graph/node.ts';
+import type { Node, Seeded } from '../graph/node.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
 import { checkGradientTypes } from './check-gradient-types.ts';
 import { endRecomputation, recomputing } from './recompute.ts';
 import { gradientsOfNode } from './gradients-of-node.ts';
-import { type Seeded, walkBackward } from './walk.ts';
+import { walkBackward } from './walk.ts';
 
 /**
  * The gradients of a part of a model by the values with which it begins. `isFirst` says which values these are, in

@@ -1,12 +1,12 @@
 import { within } from '../ambient.ts';
 import { add, mul } from '../graph/ops/elementwise.ts';
-import type { Node } from '../graph/node.ts';
+import type { Node, Seeded } from '../graph/node.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import { constantLike } from '../graph/ops/leaf.ts';
 import { allDims, sum } from '../graph/ops/movement.ts';
 import { endRecomputation, recomputing } from './recompute.ts';
 import { gradientsOfNode } from './gradients-of-node.ts';
-import { type Seeded, walkBackward } from './walk.ts';
+import { walkBackward } from './walk.ts';
 
 /**
  * The gradients of outputs by nodes that they are computed from, leaves or not. Null if no gradient flows. Leaves do

@@ -1,13 +1,6 @@
 import { rankState } from '../ambient.ts';
 import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
-import {
-  currentEra,
-  currentRegion,
-  inRegion,
-  isGradEnabled,
-  makeNode,
-  setEra,
-} from '../graph/create-node.ts';
+import { currentEra, currentRegion, inRegion, makeNode, setEra } from '../graph/create-node.ts';
 import { identityAgain } from '../graph/collective-identity.ts';
 import type { Node, Region } from '../graph/node.ts';
 import { withCollectiveOrder } from '../graph/program-order.ts';
@@ -55,7 +48,7 @@ export class RecomputeRegion implements Region {
   readonly #options: RecomputeOptions;
   readonly #kept = new WeakSet<Node>();
   readonly #copies = new Map<Node, Node>();
-  #remakes: WeakMap<Node, Remake> | null = null;
+  readonly #remakes = new WeakMap<Node, Remake>();
   #outer: Region | null = null;
 
   constructor(options: RecomputeOptions) {
@@ -74,9 +67,9 @@ export class RecomputeRegion implements Region {
     this.#kept.add(node);
   }
 
-  /** Has the backward pass, if there may be one, recompute `node` by another expression of the same value. */
+  /** Has the backward pass recompute `node` by another expression of the same value. Call it only if there may be one. */
   remake(node: Node, by: Remake): void {
-    if (isGradEnabled()) (this.#remakes ??= new WeakMap()).set(node, by);
+    this.#remakes.set(node, by);
   }
 
   /** Recomputes nodes before they are used, so that collectives among them start early. */
@@ -100,7 +93,7 @@ export class RecomputeRegion implements Region {
   }
 
   sourceOf(node: Node): Node | null {
-    return this.#remakes?.get(node)?.source ?? null;
+    return this.#remakes.get(node)?.source ?? null;
   }
 
   /** Drops the copies after a backward pass. */
@@ -122,13 +115,13 @@ export class RecomputeRegion implements Region {
     if (this.#isKept(node)) return this.#outer?.substitute(node) ?? node;
     const known = this.#copies.get(node);
     if (known !== undefined) return known;
-    const stretch = this.#options.stretchOf?.(node);
-    if (stretch !== this.#stretch) setEra(currentEra() + 1);
-    this.#stretch = stretch;
-    const copy = withCollectiveOrder(
-      'ifUsed',
-      () => this.#remakes?.get(node)?.make() ?? copyOf(node),
-    );
+    const remake = this.#remakes.get(node);
+    if (remake === undefined) {
+      const stretch = this.#options.stretchOf?.(node);
+      if (stretch !== this.#stretch) setEra(currentEra() + 1);
+      this.#stretch = stretch;
+    }
+    const copy = withCollectiveOrder('ifUsed', () => remake?.make() ?? copyOf(node));
     this.#copies.set(node, copy);
     this.#options.onRemade?.(node, copy);
     rankState.observer?.remade(node, copy);
@@ -182,6 +175,7 @@ export function recomputing<T>(
 /** Ends the recomputation of a backward pass. Call this when the pass is over. */
 export function endRecomputation(): void {
   const { enteredRegions } = rankState;
+  rankState.backwardFrom = undefined;
   for (const region of enteredRegions) region.close();
   enteredRegions.clear();
   setEra(0);

@@ -1,7 +1,7 @@
 import { currentScope, inScope, rankState, type Scope } from '../ambient.ts';
 import { withoutAutocast } from '../graph/autocast.ts';
 import { newestNodeId, newWalk } from '../graph/create-node.ts';
-import type { Node } from '../graph/node.ts';
+import type { Node, Seeded } from '../graph/node.ts';
 import { noteUse, orderInRules } from '../graph/program-order.ts';
 import {
   checkGradientsNotUpdated,
@@ -25,12 +25,6 @@ export interface WalkOptions {
   readonly onLeaf: (leaf: Node, gradient: Node | null) => void;
 }
 
-/** An output, and the gradient that the walk starts with there, which has the output's shape. */
-export interface Seeded {
-  readonly output: Node;
-  readonly gradient: Node;
-}
-
 /**
  * Reverse-mode differentiation from several outputs, whose gradients are summed. It visits nodes from the youngest to
  * the oldest and adds the nodes of the gradients to the graph. Throws TensorStateError if a gradient reads a value that
@@ -38,6 +32,8 @@ export interface Seeded {
  */
 export function walkBackward(outputs: readonly Seeded[], options: WalkOptions): void {
   const olderId = newestNodeId();
+  // A rule may walk through a decomposition, which begins no other backward pass.
+  rankState.backwardFrom ??= outputs;
   withoutAutocast(() => walk(outputs, options));
   rankState.observer?.backward(olderId);
 }

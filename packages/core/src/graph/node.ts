@@ -45,6 +45,12 @@ export type NodeValue =
   /** The run that was to compute the node failed. */
   | { readonly kind: 'failed'; readonly error: unknown };
 
+/** An output, and the gradient with which a backward pass starts there. It has the output's shape. */
+export interface Seeded {
+  readonly output: Node;
+  readonly gradient: Node;
+}
+
 /** A part of a forward pass whose values may be recomputed in the backward pass instead of being kept. */
 export interface Region {
   /** The node that the backward pass reads in the place of a node that was made in this region. */

@@ -1,6 +1,6 @@
 import { RecomputeRegion, type RecomputeOptions } from '../autograd/recompute.ts';
 import { pageIn, pageOut } from '../graph/ops/transfer.ts';
-import { newestNodeId, noGrad } from '../graph/create-node.ts';
+import { isGradEnabled, newestNodeId, noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { ops } from '../graph/ops/ops.ts';
 import type { PageStore } from '../paging/page.ts';
@@ -22,14 +22,16 @@ export type CheckpointPolicy = (node: {
 export interface CheckpointedPass {
   /** The nodes that the results are computed from in this pass, in the order of the program. */
   readonly members: readonly Node[];
-  /** The nodes that leave the pass. They are kept in any case. */
+  /** The nodes that leave the pass. They are not recomputed. */
   readonly results: ReadonlySet<Node>;
+  /** Has the value of a node in a page until the backward pass reads it. Null: the pass has no pages. */
+  readonly offload: ((node: Node) => void) | null;
 }
 
-/** What is recomputed of a pass. It is asked when a backward pass comes there. */
+/** What is recomputed of a pass, or comes back from pages. It is asked when a backward pass comes there. */
 export type RecomputedNodes = Required<Pick<RecomputeOptions, 'keeps' | 'stretchOf'>>;
 
-/** Chooses what checkpoints recompute when all of their forward passes are known. */
+/** Chooses what checkpoints recompute and offload when all of their forward passes are known. */
 export interface CheckpointBudget {
   choiceFor(pass: CheckpointedPass): RecomputedNodes;
 }
@@ -43,7 +45,8 @@ export interface CheckpointOptions {
   readonly policy?: CheckpointPolicy | CheckpointBudget;
   /**
    * Where results, and values for which the policy says `offload`, are kept between the forward and the backward pass
-   * (`hostPages()`, `filePages(directory)`). Default: results stay on the device.
+   * (`hostPages()`, `filePages(directory)`). With a budget, only what the budget chooses is there. Default: results stay on
+   * the device.
    */
   readonly pages?: PageStore;
 }
@@ -81,20 +84,15 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
     // Nodes of a checkpoint inside this one are handled by that checkpoint.
     if (node.region !== region && !isResult) continue;
     const leaves = isResult ? pages !== undefined : policy?.(node) === 'offload';
-    if (leaves) offload(region, node, pages);
-    else if (isResult) region.keep(node);
+    if (leaves) {
+      if (pages === undefined) throw noPages();
+      if (isGradEnabled()) offload(region, node, pages);
+    } else if (isResult) region.keep(node);
   }
   return result;
 }
 
 function withinBudget<T>(forward: () => T, budget: CheckpointBudget, pages?: PageStore): T {
-  if (pages !== undefined) {
-    throw new ConfigError({
-      asked: 'a checkpoint with a budget and pages',
-      found: 'a budget keeps values on the device or recomputes them, and moves none of them',
-      todo: 'Leave out the pages, or pass a policy instead of the budget',
-    });
-  }
   let choice: RecomputedNodes | null = null;
   const region = new RecomputeRegion({
     keeps: (node) => choice?.keeps(node) ?? true,
@@ -103,12 +101,12 @@ function withinBudget<T>(forward: () => T, budget: CheckpointBudget, pages?: Pag
   const olderId = newestNodeId();
   const result = region.run(forward);
   const results = new Set(nodesIn(result));
-  for (const node of results) region.keep(node);
   if (![...results].some(({ requiresGrad }) => requiresGrad)) return result;
   const members = [...membersOf(results, olderId)].filter((node) => node.region === region);
   choice = budget.choiceFor({
     members: members.toSorted((a, b) => a.id - b.id),
     results,
+    offload: pages === undefined ? null : (node) => offload(region, node, pages),
   });
   return result;
 }
@@ -123,17 +121,19 @@ export const keepProducts: CheckpointPolicy = ({ op }) =>
 export const offloadProducts: CheckpointPolicy = ({ op }) =>
   ops[op].isExpensive ? 'offload' : 'recompute';
 
-function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefined): void {
-  if (pages === undefined) {
-    throw new ConfigError({
-      asked: 'a checkpoint whose policy offloads values',
-      found: 'no pages to keep them in',
-      todo: 'Pass { pages: hostPages() } or pages in files, or have the policy keep them',
-    });
-  }
+/** Has the backward pass read the value of a node from a page, to which the run moves it as soon as it is computed. */
+function offload(region: RecomputeRegion, node: Node, pages: PageStore): void {
   const store = currentSession().numberOf(pages);
   const page = noGrad(() => pageOut(node, { store, name: null }));
   region.remake(node, { source: page, make: () => noGrad(() => pageIn(page)) });
+}
+
+function noPages(): ConfigError {
+  return new ConfigError({
+    asked: 'a checkpoint whose policy offloads values',
+    found: 'no pages to keep them in',
+    todo: 'Pass { pages: hostPages() } or pages in files, or have the policy keep them',
+  });
 }
 
 /** The nodes that results are computed from, up to nodes that existed before. */

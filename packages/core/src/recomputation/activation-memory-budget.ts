@@ -2,20 +2,17 @@ import { rankState } from '../ambient.ts';
 import { checkOptions } from '../base/check-options.ts';
 import * as option from '../base/option-rules.ts';
 import type { OptionRules } from '../base/option-rules.ts';
-import type { Seeded } from '../autograd/walk.ts';
-import { newestNodeId } from '../graph/create-node.ts';
-import type { Node } from '../graph/node.ts';
-import { flopsOf } from '../graph/flops-of.ts';
+import { newestNodeId, noGrad } from '../graph/create-node.ts';
+import type { Node, Seeded } from '../graph/node.ts';
 import { constantLike } from '../graph/ops/leaf.ts';
 import type { CheckpointBudget, CheckpointedPass, RecomputedNodes } from '../nn/checkpoint.ts';
 import { currentSession } from '../rank.ts';
-import type { DType } from '../spec/dtype.ts';
-import type { Op } from '../spec/op.ts';
+import { computesAside, type DeviceSpeed, MOVE_SECONDS, usualSpeed } from './device-speed.ts';
 import { fitChoice } from './fit-choice.ts';
-import { PassValues } from './pass-values.ts';
+import { PassValues, type SavedNodes } from './pass-values.ts';
+import type { RecomputationChoice } from './recomputation-choice.ts';
 import { plannedBytes } from './planned-bytes.ts';
-import { recomputationOf } from './recompute-problem.ts';
-import { tryBackward } from './trial-backward.ts';
+import { allKept, tryBackward } from './trial-backward.ts';
 
 /** Options of `activationMemoryBudget`. */
 export interface ActivationMemoryBudgetOptions {
@@ -24,42 +21,36 @@ export interface ActivationMemoryBudgetOptions {
    * backward pass, gradients, inputs, and temporary values.
    */
   readonly bytes: number;
+  /**
+   * Floating-point operations of products that the device carries out in a second. With `pageBytesPerSecond`, it decides
+   * whether a value is recomputed or offloaded; `shardwise measure` says both. Default: what is usual for the kind of device.
+   */
+  readonly flopsPerSecond?: number;
+  /** The bytes that leave the device for pages in a second, or come back. Default: what is usual for the kind of device. */
+  readonly pageBytesPerSecond?: number;
   /** Is told what was chosen whenever something is chosen, which is once for each structure of a pass. */
   readonly onChoice?: (choice: RecomputationChoice) => void;
 }
 
-/** What a budget has chosen for a pass. */
-export interface RecomputationChoice {
-  /** The bytes that the pass takes at its peak, by its plan. */
-  readonly plannedBytes: number;
-  /** The same if nothing were recomputed. */
-  readonly plannedBytesOfNone: number;
-  /** The values that are recomputed, in the order of the program. */
-  readonly recomputed: readonly {
-    readonly op: Op;
-    readonly shape: readonly number[];
-    readonly dtype: DType;
-  }[];
-  /** The floating-point operations of products that are computed again. */
-  readonly recomputedFlops: number;
-}
-
 const rules: OptionRules<ActivationMemoryBudgetOptions> = {
   bytes: option.required(option.positive),
+  flopsPerSecond: option.positive,
+  pageBytesPerSecond: option.positive,
   onChoice: option.callback(),
 };
 
 /** The most structures of passes whose choices are remembered. The oldest is forgotten first. */
 const MOST_CHOICES = 128;
 
-/** A pass that was built, and what is recomputed of it, once that is chosen. */
+/** A pass that was built, and what is chosen for it, once that is. */
 interface OpenPass extends CheckpointedPass {
-  readonly gradients: Map<Node, Node>;
-  stretches: ReadonlyMap<Node, number> | null;
+  /** The number of runs before it was built. */
+  readonly plansRun: number;
+  saved: SavedNodes | null;
 }
 
-/** By the id of a node, counted from the first of its passes, the stretch in which it is recomputed. */
-type Choice = ReadonlyMap<number, number>;
+/** By the id of a node, counted from the first of its passes, the stretch in which it is recomputed, or that it is offloaded. */
+type Choice = ReadonlyMap<number, number | 'offload'>;
 
 class ActivationMemoryBudget implements CheckpointBudget {
   readonly #options: ActivationMemoryBudgetOptions;
@@ -74,40 +65,35 @@ class ActivationMemoryBudget implements CheckpointBudget {
   }
 
   choiceFor(pass: CheckpointedPass): RecomputedNodes {
-    const open: OpenPass = { ...pass, gradients: new Map(), stretches: null };
+    const { plansRun } = rankState.counters;
+    const open: OpenPass = { ...pass, plansRun, saved: null };
     this.#open.push(new WeakRef(open));
-    for (const result of pass.results) {
-      (result.gradientHooks ??= new Set()).add((gradient) => {
-        open.gradients.set(result, gradient);
-        return gradient;
-      });
-    }
-    const stretchOf = (node: Node): number | undefined => {
-      if (open.stretches === null && !this.#isChoosing) this.#choose(open);
-      return open.stretches?.get(node);
+    const saved = (): SavedNodes => {
+      if (open.saved === null && !this.#isChoosing) this.#choose(open);
+      return open.saved ?? allKept;
     };
     return {
-      keeps: (node) => stretchOf(node) === undefined,
-      stretchOf: (node) => stretchOf(node) ?? 0,
+      keeps: (node) => !saved().stretches.has(node) && !saved().offloaded.has(node),
+      stretchOf: (node) => saved().stretches.get(node) ?? 0,
     };
   }
 
-  /** Chooses for a pass, and for the others that the same backward pass comes to. */
+  /** Chooses for a pass, and for all others whose values lie on the device together with its own. */
   #choose(asked: OpenPass): void {
     const open = this.#open.flatMap((each) => each.deref() ?? []);
-    const below = nodesBelow(seedsOf(open, asked));
-    const isReached = (pass: OpenPass): boolean =>
-      pass === asked || pass.members.some((node) => below.has(node));
-    const passes = open.filter(isReached);
-    this.#open = open.filter((pass) => !isReached(pass)).map((pass) => new WeakRef(pass));
+    const { passes, seeds } = inFlight(open, asked);
+    this.#open = open.filter((pass) => !passes.includes(pass)).map((pass) => new WeakRef(pass));
     const firstId = Math.min(...passes.flatMap(({ members: [first] }) => first?.id ?? []));
     const key = keyOf(passes, firstId);
     let choice = this.#choices.get(key);
     if (choice === undefined) {
       this.#isChoosing = true;
       try {
-        const stretches = this.#stretchesFor(passes, seedsOf(passes, asked));
-        choice = new Map(Array.from(stretches, ([{ id }, stretch]) => [id - firstId, stretch]));
+        const { stretches, offloaded } = this.#chosenFor(passes, seeds);
+        choice = new Map<number, number | 'offload'>([
+          ...Array.from(stretches, ([{ id }, stretch]) => [id - firstId, stretch] as const),
+          ...Array.from(offloaded, ({ id }) => [id - firstId, 'offload'] as const),
+        ]);
       } finally {
         this.#isChoosing = false;
       }
@@ -117,59 +103,90 @@ class ActivationMemoryBudget implements CheckpointBudget {
     }
     for (const pass of passes) {
       const stretches = new Map<Node, number>();
+      const offloaded = new Set<Node>();
       for (const node of pass.members) {
-        const stretch = choice.get(node.id - firstId);
-        if (stretch !== undefined) stretches.set(node, stretch);
+        const chosen = choice.get(node.id - firstId);
+        if (chosen === 'offload') offloaded.add(node);
+        else if (chosen !== undefined) stretches.set(node, chosen);
       }
-      pass.stretches = stretches;
+      pass.saved = { stretches, offloaded };
+      for (const node of offloaded) pass.offload?.(node);
     }
   }
 
-  #stretchesFor(passes: readonly OpenPass[], seeds: readonly Seeded[]): ReadonlyMap<Node, number> {
+  #chosenFor(passes: readonly OpenPass[], seeds: readonly Seeded[]): SavedNodes {
     const session = currentSession();
+    const { bytes: budgetBytes, onChoice, ...given } = this.#options;
+    const speed: DeviceSpeed = { ...usualSpeed(session.backend), ...given };
     const members = passes.flatMap((pass) => pass.members).toSorted((a, b) => a.id - b.id);
     const results = new Set(passes.flatMap((pass) => [...pass.results]));
     const pending = [...rankState.pending.keys()];
-    const bytesWith = (stretches: ReadonlyMap<Node, number>): number => {
+    const bytesWith = (nodes: SavedNodes): number => {
       const { era } = rankState;
       try {
-        const { gradients, aheadBytes } = tryBackward(seeds, stretches);
+        const { gradients, aheadBytes } = tryBackward(seeds, nodes);
         return plannedBytes([...pending, ...gradients.values()], session) + aheadBytes;
       } finally {
         rankState.era = era;
       }
     };
-    const saved = savedBy(tryBackward(seeds, new Map()));
-    const values = new PassValues(members, results, saved);
-    const fitted = fitChoice(values, this.#options.bytes, bytesWith);
-    const recomputed = values.nodesOf(recomputationOf(values.problem, fitted.kept));
-    this.#options.onChoice?.({
+    const saved = savedBy(tryBackward(seeds, allKept));
+    const paged = new Set(passes.flatMap((pass) => (pass.offload === null ? [] : pass.members)));
+    const values = new PassValues(members, results, saved, {
+      hasPages: (node) => paged.has(node),
+      costOf: (bytes) => (MOVE_SECONDS + bytes / speed.pageBytesPerSecond) * speed.flopsPerSecond,
+      overlaps: computesAside(session.backend),
+    });
+    const fitted = fitChoice(values, budgetBytes, bytesWith);
+    onChoice?.({
       plannedBytes: fitted.plannedBytes,
       plannedBytesOfNone: fitted.plannedBytesOfNone,
-      recomputed: recomputed.map(({ op, shape, dtype }) => ({ op, shape, dtype })),
-      recomputedFlops: recomputed.reduce((sum, node) => sum + flopsOf(node), 0),
+      ...values.describe(fitted.saved, speed.flopsPerSecond),
     });
-    return fitted.stretches;
+    return fitted.nodes;
   }
 }
 
-/** Where a backward pass goes on from: the results of passes whose gradients have come. */
-function seedsOf(passes: readonly OpenPass[], asked: OpenPass): readonly Seeded[] {
-  const seeds = passes.flatMap(({ gradients }) =>
-    Array.from(gradients, ([output, gradient]) => ({ output, gradient })),
+/**
+ * The passes of which values lie on the device when the backward pass comes to `asked`: those that it comes to, and those that
+ * wait for a backward pass, as microbatches do. `seeds` are where the backward passes begin, those that wait at the results.
+ */
+function inFlight(
+  open: readonly OpenPass[],
+  asked: OpenPass,
+): { readonly passes: readonly OpenPass[]; readonly seeds: readonly Seeded[] } {
+  const seeds = [...(rankState.backwardFrom ?? [])];
+  const below = new Set(seeds.map(({ output }) => output));
+  addBelow(below);
+  const isReached = (pass: OpenPass): boolean => pass.members.some((node) => below.has(node));
+  const found = new Set(open.filter(isReached));
+  for (const pass of open.toReversed()) {
+    if (found.has(pass) || (pass !== asked && !isWaiting(pass))) continue;
+    found.add(pass);
+    // It is below a later pass that waits, or it is the last one of its microbatch.
+    if (isReached(pass)) continue;
+    for (const output of pass.results) {
+      if (!output.requiresGrad) continue;
+      seeds.push({ output, gradient: noGrad(() => constantLike(output, 1)) });
+      below.add(output);
+    }
+    addBelow(below);
+  }
+  return { passes: open.filter((pass) => found.has(pass)), seeds };
+}
+
+/** Whether a backward pass may still come to a pass in the run of the next one: nothing has run since the pass was built. */
+function isWaiting({ plansRun, results }: OpenPass): boolean {
+  return (
+    plansRun === rankState.counters.plansRun && [...results].every(({ wasWalked }) => !wasWalked)
   );
-  if (seeds.length > 0) return seeds;
-  // A value inside of the pass has got its gradient by another way than the results.
-  return Array.from(asked.results, (output) => ({ output, gradient: constantLike(output, 1) }));
 }
 
-/** The nodes that a backward pass from these outputs comes to. */
-function nodesBelow(seeds: readonly Seeded[]): ReadonlySet<Node> {
-  const seen = new Set(seeds.map(({ output }) => output));
-  for (const node of seen) {
-    for (const input of node.inputs) if (input.requiresGrad) seen.add(input);
+/** Adds the nodes that a backward pass from these comes to. */
+function addBelow(nodes: Set<Node>): void {
+  for (const node of nodes) {
+    for (const input of node.inputs) if (input.requiresGrad) nodes.add(input);
   }
-  return seen;
 }
 
 /** The nodes from before a backward pass that it reads. */
@@ -185,9 +202,10 @@ function savedBy({ gradients, olderId }: ReturnType<typeof tryBackward>): Readon
 
 /** What a choice depends on: the operations and shapes of the passes, and how many nodes the program made around them. */
 function keyOf(passes: readonly OpenPass[], firstId: number): string {
-  const words = passes.flatMap(({ members }) =>
-    members.map(({ id, op, shape, dtype }) => `${id - firstId}${op}${shape.join('x')}${dtype}`),
-  );
+  const words = passes.flatMap(({ members, offload }) => [
+    offload === null ? 'kept' : 'paged',
+    ...members.map(({ id, op, shape, dtype }) => `${id - firstId}${op}${shape.join('x')}${dtype}`),
+  ]);
   return [newestNodeId() - firstId, rankState.pending.size, ...words].join();
 }
 
@@ -196,14 +214,17 @@ function keyOf(passes: readonly OpenPass[], firstId: number): string {
  * within its bytes at the least cost (torch._functorch.config.activation_memory_budget, which is a share and not bytes):
  *
  *     const policy = nn.activationMemoryBudget({ bytes: 1e9 });
- *     const output = nn.checkpoint(() => model.forward(x), { policy });
+ *     const output = nn.checkpoint(() => model.forward(x), { policy, pages: hostPages() });
+ *
+ * If the checkpoint has pages, it also chooses values that leave the device as soon as the forward pass has read them, and
+ * come back a program before the backward pass reads them.
  *
  * It is chosen when the first backward pass of a structure comes to the checkpoints, by the plan of the run that this pass
- * would be, and for all checkpoints that share the budget together. If a device does not say what its programs need for
- * temporary values (Backend.temporaryBytes), these are estimated from above.
+ * would be, and for all checkpoints that share the budget and are in flight together. If a device does not say what its programs
+ * need for temporary values (Backend.temporaryBytes), these are estimated from above.
  *
  * Results and gradients have the same bits as without it, as for `checkpoint`. Ranks need not choose alike, because what was
- * sent is kept. The backward pass throws ConfigError for a budget that no choice meets, with the least that one would.
+ * sent is never sent again. The backward pass throws ConfigError for a budget that no choice meets, with the least that one would.
  */
 export function activationMemoryBudget(options: ActivationMemoryBudgetOptions): CheckpointBudget {
   return new ActivationMemoryBudget(options);

@@ -1,20 +1,19 @@
-import type { Node } from '../graph/node.ts';
 import { ConfigError } from '../spec/errors.ts';
-import { choiceOf, chooseKept, type KeptChoice, leastKept } from './choose-kept.ts';
-import type { PassValues } from './pass-values.ts';
-import { allSaved, recomputationOf } from './recompute-problem.ts';
+import { choiceOf, chooseSaved, leastSaved, type SavedChoice } from './choose-saved.ts';
+import type { PassValues, SavedNodes } from './pass-values.ts';
+import { allSaved, recomputationOf, type SavedValues } from './recompute-problem.ts';
 
 /** A choice, and the bytes that a pass takes with it by its plan. */
 interface PlannedChoice {
-  readonly kept: ReadonlySet<number>;
+  readonly saved: SavedValues;
   readonly cost: number;
-  readonly stretches: ReadonlyMap<Node, number>;
+  readonly nodes: SavedNodes;
   readonly plannedBytes: number;
 }
 
 /** A choice whose plan keeps within a budget. */
 export interface FittedChoice extends PlannedChoice {
-  /** The bytes of the pass if nothing were recomputed. */
+  /** The bytes of the pass if everything were kept. */
   readonly plannedBytesOfNone: number;
 }
 
@@ -25,35 +24,37 @@ const MOST_ADDED = 6;
 
 /**
  * Finds the choice of least cost whose plan takes at most `budgetBytes`. The search estimates bytes from the values alone, so
- * its own budget is varied until the plan fits: `bytesWith` makes the plan with these nodes recomputed. Throws ConfigError
+ * its own budget is varied until the plan fits: `bytesWith` makes the plan with these nodes moved or recomputed. Throws ConfigError
  * with the least that was found if nothing fits.
  */
 export function fitChoice(
   values: PassValues,
   budgetBytes: number,
-  bytesWith: (stretches: ReadonlyMap<Node, number>) => number,
+  bytesWith: (nodes: SavedNodes) => number,
 ): FittedChoice {
   const { problem } = values;
-  const plannedOf = ({ kept, cost }: KeptChoice): PlannedChoice => {
-    const stretches = values.stretchesOf(recomputationOf(problem, kept));
-    return { kept, cost, stretches, plannedBytes: bytesWith(stretches) };
+  const plannedOf = ({ saved, cost }: SavedChoice): PlannedChoice => {
+    const nodes = values.nodesOf(recomputationOf(problem, saved));
+    return { saved, cost, nodes, plannedBytes: bytesWith(nodes) };
   };
   const none = plannedOf(choiceOf(problem, allSaved(problem)));
   const plannedBytesOfNone = none.plannedBytes;
   if (none.plannedBytes <= budgetBytes) return { ...none, plannedBytesOfNone };
-  const least = leastKept(problem);
-  const tried = new Map([[keyOf(none.kept), none]]);
-  const planOnce = (choice: KeptChoice): PlannedChoice => {
-    const key = keyOf(choice.kept);
+  const [alone, least] = leastSaved(problem);
+  const tried = new Map([[keyOf(none.saved), none]]);
+  const planOnce = (choice: SavedChoice): PlannedChoice => {
+    const key = keyOf(choice.saved);
     const planned = tried.get(key) ?? plannedOf(choice);
     tried.set(key, planned);
     return planned;
   };
+  // What is least by the estimate need not be least by its plan.
+  planOnce(alone);
   planOnce(least);
-  let [low, high] = [least.peakBytes, choiceOf(problem, none.kept).peakBytes];
+  let [low, high] = [least.peakBytes, choiceOf(problem, none.saved).peakBytes];
   for (let halving = 0; halving < MOST_HALVINGS; halving++) {
     const middle = (low + high) / 2;
-    const choice = chooseKept(problem, middle);
+    const choice = chooseSaved(problem, middle);
     if (choice === null || planOnce(choice).plannedBytes <= budgetBytes) low = middle;
     else high = middle;
   }
@@ -65,7 +66,7 @@ export function fitChoice(
   for (let added = 0; added < MOST_ADDED; added++) {
     const value = mostToSave(values, best, budgetBytes - best.plannedBytes, tried);
     if (value === null) break;
-    planOnce(choiceOf(problem, new Set([...best.kept, value])));
+    planOnce(choiceOf(problem, kept(best.saved, value)));
     best = cheapest(tried.values(), budgetBytes) ?? best;
   }
   return { ...best, plannedBytesOfNone };
@@ -81,25 +82,34 @@ function cheapest(choices: Iterable<PlannedChoice>, budgetBytes: number): Planne
   return best;
 }
 
-/** The value of at most so many bytes that costs most to recompute, and was not tried. */
+/** The value of at most so many bytes that costs most to recompute or to move, and was not tried. */
 function mostToSave(
   { problem }: PassValues,
-  { kept }: PlannedChoice,
+  { saved }: PlannedChoice,
   bytes: number,
   tried: ReadonlyMap<string, PlannedChoice>,
 ): number | null {
-  const { isRecomputed } = recomputationOf(problem, kept);
+  const { isRecomputed, isOffloaded } = recomputationOf(problem, saved);
   let best: number | null = null;
-  for (const [index, value] of problem.entries()) {
-    if (isRecomputed[index] !== true || value.bytes > bytes) continue;
-    if (best !== null && value.cost <= (problem[best]?.cost ?? 0)) continue;
-    if (!tried.has(keyOf(new Set([...kept, index])))) best = index;
+  let most = 0;
+  for (const [index, value] of problem.values.entries()) {
+    const moveCost = isOffloaded[index] === true ? (value.moveCost ?? 0) : 0;
+    const cost = isRecomputed[index] === true ? value.cost : moveCost;
+    if (value.bytes > bytes || cost <= most || tried.has(keyOf(kept(saved, index)))) continue;
+    [best, most] = [index, cost];
   }
   return best;
 }
 
-function keyOf(kept: ReadonlySet<number>): string {
-  return [...kept].toSorted((a, b) => a - b).join();
+function kept(saved: SavedValues, index: number): SavedValues {
+  return new Map([...saved, [index, 'keep']]);
+}
+
+function keyOf(saved: SavedValues): string {
+  return [...saved]
+    .toSorted(([a], [b]) => a - b)
+    .flat()
+    .join();
 }
 
 function tooSmall(bytes: number, leastBytes: number): ConfigError {

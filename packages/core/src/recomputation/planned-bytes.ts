@@ -2,7 +2,7 @@ import { placeLifetimes } from '../base/place-lifetimes.ts';
 import type { Node } from '../graph/node.ts';
 import { ops } from '../graph/ops/ops.ts';
 import { elementCount } from '../base/shape.ts';
-import { collect } from '../realize/collect/collect.ts';
+import { collect, type Subgraph } from '../realize/collect/collect.ts';
 import { smallValues } from '../realize/pending/small-values.ts';
 import { takeConcats } from '../realize/segments/concats-in-place.ts';
 import { mapMemory } from '../realize/segments/memory-map.ts';
@@ -13,7 +13,7 @@ import { inputsOf, Marks, programOf, withCheapInputs } from '../realize/plan/exe
 import { byteLengthOf, isCompute, numberValues } from '../realize/values/values.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Session } from '../realize/session.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, TensorStateError } from '../spec/errors.ts';
 import type { Backend, Program } from '../spec/backend.ts';
 
 /**
@@ -27,7 +27,7 @@ export function plannedBytes(
 ): number {
   const roots = [...new Set(nodes)].filter(({ value }) => value === null);
   // The run computes the loss, too, which the program has made and whose gradients need not read it.
-  const subgraph = collect(roots, { offered: smallValues() });
+  const subgraph = collectHere(roots);
   if (subgraph.computed.some(({ rowCount }) => rowCount !== null)) {
     throw new ConfigError({
       asked: 'an activationMemoryBudget for a pass whose number of rows only a run knows',
@@ -74,6 +74,24 @@ export function plannedBytes(
     memory.allocations.reduce((sum, { byteLength }) => sum + byteLength, 0) +
     inputs.reduce((sum, { shape, dtype }) => sum + elementCount(shape) * dtypes[dtype].bytes, 0)
   );
+}
+
+/** Collects what a run computes. Throws ConfigError if other ranks compute a part of it, as they do in a pipeline. */
+function collectHere(roots: readonly Node[]): Subgraph {
+  try {
+    return collect(roots, { offered: smallValues() });
+  } catch (cause) {
+    if (!(cause instanceof TensorStateError)) throw cause;
+    throw new ConfigError(
+      {
+        asked: 'an activationMemoryBudget for a pass that this rank cannot compute by itself',
+        found: cause.message,
+        todo: 'Pass another policy to nn.checkpoint, such as nn.keepProducts; in a pipeline, budgets cannot choose',
+      },
+      {},
+      { cause },
+    );
+  }
 }
 
 /** The bytes of the temporary values of a program: what the device says, or those of all values that it computes. */

@@ -5,7 +5,7 @@ import { ops } from '../graph/ops/ops.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { TensorHandle } from '../tensor/handle.ts';
 import { noGrad } from '../graph/create-node.ts';
-import { tryBackward } from './trial-backward.ts';
+import { allKept, tryBackward } from './trial-backward.ts';
 
 /** A value of a training pass, and the operations between which it has to be in memory. */
 export interface PlannedLife {
@@ -35,7 +35,7 @@ interface PlannedLives {
 export function plannedLives(loss: TensorHandle): PlannedLives {
   const root = loss.node;
   const seed = noGrad(() => constantLike(root, 1));
-  const { gradients, olderId } = tryBackward([{ output: root, gradient: seed }], new Map());
+  const { gradients, olderId } = tryBackward([{ output: root, gradient: seed }], allKept);
   const leaves = new Map(Array.from(gradients, ([leaf, gradient]) => [gradient, leaf]));
   const seen = new Set([root, ...gradients.values()]);
   for (const node of seen) for (const input of node.inputs) seen.add(input);

@@ -1,14 +1,16 @@
 import { rankState } from '../ambient.ts';
 import { gradientsOfNode } from '../autograd/gradients-of-node.ts';
 import { isGiven, recomputing } from '../autograd/recompute.ts';
-import { type Seeded, walkBackward } from '../autograd/walk.ts';
+import { walkBackward } from '../autograd/walk.ts';
 import { currentEra, makeNode, newestNodeId, noGrad, setEra } from '../graph/create-node.ts';
-import type { Node, Region } from '../graph/node.ts';
+import type { Node, Region, Seeded } from '../graph/node.ts';
 import { ops } from '../graph/ops/ops.ts';
 import { withCollectiveOrder } from '../graph/program-order.ts';
 import { elementCount } from '../base/shape.ts';
+import { pageIn, pageOut } from '../graph/ops/transfer.ts';
 import { withoutValues } from '../realize/pending/small-values.ts';
 import { dtypes } from '../spec/dtype.ts';
+import type { SavedNodes } from './pass-values.ts';
 
 /** A backward pass that is built to see what it would need, and never runs. */
 export interface TrialBackward {
@@ -20,24 +22,24 @@ export interface TrialBackward {
   readonly aheadBytes: number;
 }
 
+/** A choice in which everything is kept. */
+export const allKept: SavedNodes = { stretches: new Map(), offloaded: new Set() };
+
 /**
- * Builds the backward pass from these outputs to the leaves, as if the nodes in `stretches` were recomputed, each in its
- * stretch. Leaves get no gradients, hooks are not called, and no region hears of it.
+ * Builds the backward pass from these outputs to the leaves, as if some nodes were recomputed, each in its stretch, and others
+ * came back from pages. Leaves get no gradients, hooks are not called, and no region hears of it.
  */
-export function tryBackward(
-  seeds: readonly Seeded[],
-  stretches: ReadonlyMap<Node, number>,
-): TrialBackward {
+export function tryBackward(seeds: readonly Seeded[], saved: SavedNodes): TrialBackward {
   const olderId = newestNodeId();
   const gradients = new Map<Node, Node>();
   const collected = new Map<Region, number>();
-  const substitute = substitution(stretches, ({ region, op, shape, dtype }) => {
+  const substitute = substitution(saved, ({ region, op, shape, dtype }) => {
     if (region === null || ops[op].by !== 'group') return;
     const bytes = elementCount(shape) * dtypes[dtype].bytes;
     collected.set(region, (collected.get(region) ?? 0) + bytes);
   });
-  const { observer, era } = rankState;
-  const hooked = withoutHooks(seeds);
+  const { observer, era, backwardFrom } = rankState;
+  const restore = setAside(seeds);
   rankState.observer = null;
   try {
     withCollectiveOrder('apart', () =>
@@ -55,24 +57,36 @@ export function tryBackward(
       ),
     );
   } finally {
-    for (const [node, hooks] of hooked) node.gradientHooks = hooks;
+    restore();
     rankState.observer = observer;
+    rankState.backwardFrom = backwardFrom;
     setEra(era);
   }
   return { gradients, olderId, aheadBytes: 2 * Math.max(0, ...collected.values()) };
 }
 
-/** Takes the hooks from all nodes that a backward pass from these outputs comes to, and returns them. */
-function withoutHooks(seeds: readonly Seeded[]): ReadonlyMap<Node, Node['gradientHooks']> {
-  const found = new Map<Node, Node['gradientHooks']>();
+/**
+ * Takes the hooks from all nodes that a backward pass from these outputs comes to. Returns a function that puts them back, and
+ * after which no backward pass has come to the nodes.
+ */
+function setAside(seeds: readonly Seeded[]): () => void {
+  const hooked = new Map<Node, Node['gradientHooks']>();
   const seen = new Set(seeds.map(({ output }) => output));
   for (const node of seen) {
     for (const input of node.inputs) if (input.requiresGrad) seen.add(input);
     if (node.gradientHooks === null) continue;
-    found.set(node, node.gradientHooks);
+    hooked.set(node, node.gradientHooks);
     node.gradientHooks = null;
   }
-  return found;
+  const fresh = [...seen].filter(({ wasWalked }) => !wasWalked);
+  return () => {
+    for (const [node, hooks] of hooked) node.gradientHooks = hooks;
+    for (const node of fresh) {
+      if (!node.wasWalked) continue;
+      node.wasWalked = false;
+      for (const input of node.inputs) input.openUses++;
+    }
+  };
 }
 
 /**
@@ -80,7 +94,7 @@ function withoutHooks(seeds: readonly Seeded[]): ReadonlyMap<Node, Node['gradien
  * `onElsewhere` is told.
  */
 function substitution(
-  stretches: ReadonlyMap<Node, number>,
+  { stretches, offloaded }: SavedNodes,
   onElsewhere: (node: Node) => void,
 ): (node: Node) => Node {
   const copies = new Map<Node, Node>();
@@ -88,10 +102,16 @@ function substitution(
   const substitute = (node: Node): Node => {
     if (isGiven(node)) return node;
     const stretch = stretches.get(node);
-    const isRemade = stretch !== undefined || isRemadeElsewhere(node);
+    const isRemade = stretch !== undefined || offloaded.has(node) || isRemadeElsewhere(node);
     if (!isRemade) return node;
     const known = copies.get(node);
     if (known !== undefined) return known;
+    if (offloaded.has(node)) {
+      // No run comes to this page, so it needs no store.
+      const back = pageIn(pageOut(node, { store: 0, name: null }));
+      copies.set(node, back);
+      return back;
+    }
     if (stretch === undefined) onElsewhere(node);
     const next = stretch ?? node.region;
     if (next !== place) setEra(currentEra() + 1);

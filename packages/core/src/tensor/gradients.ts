@@ -1,5 +1,5 @@
 import { gradientsBy } from '../autograd/gradients.ts';
-import type { Seeded } from '../autograd/walk.ts';
+import type { Seeded } from '../graph/node.ts';
 import { constantLike } from '../graph/ops/leaf.ts';
 import { mul } from '../graph/ops/elementwise.ts';
 import { allDims, sum } from '../graph/ops/movement.ts';

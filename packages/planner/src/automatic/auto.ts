@@ -3,6 +3,7 @@ import {
   ConfigError,
   option,
   type OptionRules,
+  type PageStore,
   type Strategy,
 } from '@shardwise/core/extend';
 import { collectivesOf, type ModelPlan, planMemory, Step, stepKinds } from '@shardwise/strategies';
@@ -17,6 +18,11 @@ export interface AutoOptions {
    * room for them, the backward pass recomputes some. Default: 0.
    */
   readonly activationBytes?: number;
+  /**
+   * Where activations may be between the forward and the backward pass, such as `hostPages()`, if no strategy has room for them
+   * and that is sooner than to recompute them. Default: all stay on the device.
+   */
+  readonly pages?: PageStore;
   /** The number of f32 tensors that the optimizer keeps for each parameter. Default: 2, as in Adam. */
   readonly optimizerTensors?: number;
   /** The number of microbatches of a pipeline. Default: 4 for each of its ranks. */
@@ -32,7 +38,7 @@ export interface AutoChoice {
   readonly candidates: readonly AutoCandidate[];
   /**
    * The bytes that a training pass may take besides what a rank keeps: the backward pass recomputes what they do not
-   * hold (`nn.activationMemoryBudget`). Null: nothing is recomputed.
+   * hold, or reads it from pages (`nn.activationMemoryBudget`). Null: everything is kept.
    */
   readonly passBytes: number | null;
 }
@@ -53,6 +59,7 @@ export interface AutoCandidate {
 const autoRules: OptionRules<AutoOptions> = {
   memoryBytes: option.required(option.positive),
   activationBytes: option.nonNegative,
+  pages: option.object(),
   optimizerTensors: option.nonNegative,
   microbatches: option.integer(1),
   onChoice: option.callback(),
@@ -64,7 +71,7 @@ const autoRules: OptionRules<AutoOptions> = {
  * an axis `tp` is for the division of layers that the model gives (Module.division), and an axis `pp` for a pipeline of the
  * stages that it gives, with the schedule that waits least among those that fit. The plan is that of the chosen
  * strategy. `explain` prints it, and `onChoice` is told of it. If only the activations leave no room, it is the strategy
- * that keeps least, and the plan has a step `recompute` besides, by which backward recomputes as much as it must.
+ * that keeps least, and the plan has a step `recompute` besides, by which backward recomputes as much as it must, or reads it from `pages`.
  *
  *     const parallel = await parallelize(model, auto({ memoryBytes: 6e9, activationBytes: activationBytes(loss) }));
  *
@@ -104,7 +111,7 @@ interface Considered {
 
 /** The strategy that keeps least, with what is recomputed in the rest of the memory. Throws ConfigError. */
 function recomputing(considered: readonly Considered[], options: AutoOptions): ModelPlan {
-  const { memoryBytes, activationBytes = 0, onChoice } = options;
+  const { memoryBytes, activationBytes = 0, pages, onChoice } = options;
   const candidates = considered.map(({ candidate }) => candidate);
   const [first, ...others] = considered;
   if (first === undefined) throw nothingFits(options, candidates);
@@ -120,7 +127,7 @@ function recomputing(considered: readonly Considered[], options: AutoOptions): M
   if (candidate.bytes - activationBytes >= memoryBytes) throw nothingFits(options, candidates);
   const bytes = Math.floor(memoryBytes - candidate.keptBytes);
   onChoice?.({ chosen: candidate, candidates, passBytes: bytes });
-  return { ...plan, steps: [...plan.steps, new Step(stepKinds.recompute, { bytes })] };
+  return { ...plan, steps: [...plan.steps, new Step(stepKinds.recompute, { bytes, pages })] };
 }
 
 /** Whether a strategy sends less than another, or the same and waits less. */

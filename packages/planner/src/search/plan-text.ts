@@ -3,7 +3,7 @@ import { deviceCount } from '../cluster/cluster.ts';
 import { memoryKinds } from '../cost/memory.ts';
 import type { Prediction } from '../cost/predict.ts';
 import { layoutText } from '../cost/run-layout.ts';
-import { stepTerms } from '../cost/step-time.ts';
+import { peakFlops, stepTerms } from '../cost/step-time.ts';
 import { parameterCount } from '../model/model-description.ts';
 import type { TrainingPlan } from './plan-training.ts';
 import { scriptLines } from './script-lines.ts';
@@ -61,11 +61,12 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
     `MFU counts ${utilization.convention}; HFU also what is computed again.`,
     ...(energy.length > 0 ? [`A step takes ${energy.join(' and ')}.`] : []),
     '',
-    ...scriptLines(
-      best.layout,
-      plan.workload,
-      memory.kinds.gradients + memory.kinds.activations + memory.kinds.temporaries,
-    ),
+    ...scriptLines(best.layout, plan.workload, {
+      passBytes: memory.kinds.gradients + memory.kinds.activations + memory.kinds.temporaries,
+      flopsPerSecond:
+        peakFlops(plan.cluster, best.layout.precision) * plan.cluster.efficiency.products,
+      pageBytesPerSecond: plan.cluster.links.toHost?.bytesPerSecond ?? null,
+    }),
     '',
   ];
 }

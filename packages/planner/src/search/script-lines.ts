@@ -1,14 +1,20 @@
 import type { RunLayout, Workload } from '../cost/run-layout.ts';
 import { microbatchesOf, recomputeText } from '../cost/run-layout.ts';
 
-/**
- * Writes the lines of a training script that realise a layout. `passBytes` are those that a pass may take on a rank, besides
- * states: with them, a budget chooses what is recomputed.
- */
+/** What a budget of a script needs to choose which values are kept, computed again, and offloaded. */
+interface ScriptBudget {
+  /** The bytes that a pass may take on a rank, besides states. */
+  readonly passBytes: number;
+  readonly flopsPerSecond: number;
+  /** Of the link to the memory of the host. Null: nothing is offloaded. */
+  readonly pageBytesPerSecond: number | null;
+}
+
+/** Writes the lines of a training script that realise a layout. */
 export function scriptLines(
   layout: RunLayout,
   workload: Workload,
-  passBytes?: number,
+  given?: ScriptBudget,
 ): readonly string[] {
   const { dataParallel, tensorParallel, pipelineParallel, expertParallel } = layout;
   const microbatches = microbatchesOf(layout, workload);
@@ -20,6 +26,9 @@ export function scriptLines(
   ];
   const [only = ''] = strategies;
   const strategy = strategies.length === 1 ? only : `dist.compose(${strategies.join(', ')})`;
+  // Ranks of a pipeline compute parts of a pass, for which no budget can choose.
+  const budget = layout.recompute === 'none' || pipelineParallel > 1 ? undefined : given;
+  const hasPages = layout.offload !== 'nothing' || (budget?.pageBytesPerSecond ?? null) !== null;
   const accumulated =
     pipelineParallel === 1 && microbatches > 1
       ? [
@@ -28,10 +37,10 @@ export function scriptLines(
       : [];
   return [
     `const context = await init({ mesh: [${meshText(layout)}] });`,
-    ...(layout.offload === 'nothing' ? [] : ['const pages = dist.hostPages();']),
+    ...(hasPages ? ['const pages = dist.hostPages();'] : []),
     `const parallel = await dist.parallelize(model, ${strategy});`,
     ...accumulated,
-    ...remarks(layout, passBytes),
+    ...remarks(layout, budget),
   ];
 }
 
@@ -73,7 +82,7 @@ function dataText({ zero, shardRanks, dataParallel, precision, offload }: RunLay
 
 function remarks(
   { offload, recompute, contextParallel }: RunLayout,
-  passBytes?: number,
+  budget?: ScriptBudget,
 ): readonly string[] {
   const recomputed = recomputeText(recompute);
   return [
@@ -87,15 +96,29 @@ function remarks(
       ? []
       : [
           `// Compute layers again with nn.checkpoint: ${recomputed}.`,
-          ...(passBytes === undefined
-            ? []
-            : [
-                '// With this policy, it chooses value by value:',
-                `const policy = nn.activationMemoryBudget({ bytes: ${Math.floor(passBytes)} });`,
-              ]),
+          ...(budget === undefined ? [] : budgetLines(budget)),
         ]),
     ...(contextParallel > 1
       ? [`// No strategy of this version divides sequences among ${contextParallel} ranks.`]
       : []),
+  ];
+}
+
+function budgetLines({
+  passBytes,
+  flopsPerSecond,
+  pageBytesPerSecond,
+}: ScriptBudget): readonly string[] {
+  const bytes = `bytes: ${Math.floor(passBytes)}`;
+  if (pageBytesPerSecond === null) {
+    return [
+      '// With this policy, it chooses value by value:',
+      `const policy = nn.activationMemoryBudget({ ${bytes} });`,
+    ];
+  }
+  const speeds = `flopsPerSecond: ${flopsPerSecond.toPrecision(3)}, pageBytesPerSecond: ${pageBytesPerSecond.toPrecision(3)}`;
+  return [
+    '// With { policy, pages }, it chooses value by value what is kept, computed again, or offloaded:',
+    `const policy = nn.activationMemoryBudget({ ${bytes}, ${speeds} });`,
   ];
 }

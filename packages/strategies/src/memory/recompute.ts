@@ -1,11 +1,13 @@
-import { activationMemoryBudget, checkpoint } from '@shardwise/core/extend';
+import { activationMemoryBudget, checkpoint, type PageStore } from '@shardwise/core/extend';
 import { interceptForward } from '../modules/module-method.ts';
 import type { StepKind } from '../plan/step.ts';
 
-/** Has backward passes recompute values of forward passes, so that a training pass keeps within its bytes. */
+/** Has backward passes recompute values of forward passes, or read them from pages, so that a training pass keeps within its bytes. */
 export interface Recompute {
   /** The bytes of a pass on one rank, as `nn.activationMemoryBudget` takes them. */
   readonly bytes: number;
+  /** Where values may be meanwhile. Default: none leaves the device. */
+  readonly pages?: PageStore | undefined;
 }
 
 /**
@@ -15,10 +17,13 @@ export interface Recompute {
 export const recompute: StepKind<Recompute> = {
   name: 'recompute',
   collectives: () => [],
-  apply({ bytes }, { model }) {
-    const policy = activationMemoryBudget({ bytes });
-    interceptForward(model, (forward, inputs) => checkpoint(() => forward(inputs), { policy }));
+  apply({ bytes, pages }, { model }) {
+    const options = {
+      policy: activationMemoryBudget({ bytes }),
+      ...(pages === undefined ? {} : { pages }),
+    };
+    interceptForward(model, (forward, inputs) => checkpoint(() => forward(inputs), options));
   },
-  explain: ({ bytes }) =>
-    `backward recomputes what a pass of ${bytes} bytes does not hold, value by value`,
+  explain: ({ bytes, pages }) =>
+    `backward recomputes ${pages === undefined ? '' : 'or reads from pages '}what a pass of ${bytes} bytes does not hold, value by value`,
 };

@@ -21,6 +21,7 @@ const UPDATE_BYTES = 1024 * 1024;
  * Cuts a graph into segments, in program order. A segment ends:
  * - where a collective needs one of its values, so that the collective starts as soon as its input exists. For rows
  *   that go to other ranks, values that the rows do not need are left for the next segment.
+ * - behind a value that goes to a page, whenever the program asked for it: its memory is then free when it has been read.
  * - where a value needs the result of a collective. A reduce-scatter, an all-gather of an updated parameter and a page
  *   on its way out hold memory, so they are waited for when the next one of these starts.
  * - where the backward pass begins to recompute a part of the forward pass. The recomputations of equal layers are then
@@ -66,9 +67,8 @@ class Segmenter {
   /** All-gathers of updated parameters that have not started, so that one segment updates several parameters. */
   #held = new Set<number>();
   #heldBytes = 0;
-  /** Results of collectives that are paged out once something else has waited for the collective, with their pages. */
-  readonly #leaving = new Map<number, number[]>();
-  readonly #leavesFrom = new Map<number, number>();
+  /** The pages of values that are no leaves. They leave when these are computed, or something has waited for them. */
+  readonly #pages: readonly number[];
   /** The numbers of rows that no step has read. */
   readonly #unread: Set<number>;
 
@@ -83,6 +83,9 @@ class Segmenter {
     this.#updates = new Set(graph.updates.map(({ value }) => value));
     this.#pinned = new Set([...graph.roots, ...this.#updates, ...graph.rowCounts]);
     this.#unread = new Set(graph.rowCounts.keys());
+    this.#pages = graph.values.flatMap(({ op, inputs: [source = -1] }, id) =>
+      op === 'pageOut' && source >= graph.leafCount ? id : [],
+    );
   }
 
   /** Takes the next value, and those that travel with it. Returns the value after them. */
@@ -93,7 +96,7 @@ class Segmenter {
       this.#compute(id);
       return id + 1;
     }
-    if (value.op === 'pageOut' && this.#leaveLater(id, value.inputs)) return id + 1;
+    if (this.#pages.includes(id)) return id + 1;
     const group = bucketFrom(this.#graph, id);
     for (const member of group) this.#readCounts(member);
     this.#waitFor(this.#inputsOf(group));
@@ -124,6 +127,7 @@ class Segmenter {
     if (eras[id] !== this.#era) this.#close();
     this.#era = eras[id] ?? 0;
     this.#open.add(id);
+    this.#leave(id);
   }
 
   #close(): void {
@@ -165,12 +169,10 @@ class Segmenter {
     for (const member of group) this.#startedIn.set(member, group);
   }
 
-  #waitFor(inputs: readonly number[]): void {
+  #waitFor(ids: readonly number[]): void {
+    // A page starts when something has waited for its value.
+    const inputs = [...this.#inputsOf(ids.filter((id) => this.#pages.includes(id))), ...ids];
     if (inputs.some((input) => this.#held.has(input))) this.#startHeld();
-    for (const input of inputs) {
-      const source = this.#leavesFrom.get(input);
-      if (source !== undefined && this.#leaving.has(source)) this.#waitFor([source]);
-    }
     for (const input of inputs) {
       const group = this.#startedIn.get(input);
       if (group === undefined) continue;
@@ -181,11 +183,15 @@ class Segmenter {
 
   #wait(group: readonly number[]): void {
     this.#draft.push({ kind: 'wait', values: group });
-    for (const id of group) this.#startedIn.delete(id);
     for (const id of group) {
-      for (const page of this.#leaving.get(id) ?? []) this.#start([page]);
-      this.#leaving.delete(id);
+      this.#startedIn.delete(id);
+      this.#leave(id);
     }
+  }
+
+  /** Has the pages of a value that is there now leave. */
+  #leave(id: number): void {
+    for (const page of this.#pages) if (this.#inputsOf([page]).includes(id)) this.#start([page]);
   }
 
   /**
@@ -236,14 +242,6 @@ class Segmenter {
     this.#held = new Set();
     this.#heldBytes = 0;
     for (const id of ids) this.#start([id]);
-  }
-
-  /** Has the result of a started collective paged out when something has waited for it. False if it is none. */
-  #leaveLater(page: number, [source = -1]: readonly number[]): boolean {
-    if (!this.#startedIn.has(source)) return false;
-    this.#leaving.set(source, [...(this.#leaving.get(source) ?? []), page]);
-    this.#leavesFrom.set(page, source);
-    return true;
   }
 
   /** Reads the numbers of rows on which a value depends. */

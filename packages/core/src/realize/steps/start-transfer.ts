@@ -1,5 +1,6 @@
 import { record } from '../../timeline.ts';
 import { bufferOf, fillBuffer, inputOf, type Run } from './run-memory.ts';
+import { writeKeptPage } from '../../paging/kept-page-names.ts';
 import type { TransferValue } from '../values/values.ts';
 
 /** Starts to bring values from a source, a value from a page, or a value to a page, without waiting for the end. */
@@ -47,7 +48,12 @@ async function paged(
     if (store === undefined || !('write' in store)) throw new RangeError(`no store ${number}`);
     const buffer = bufferOf(run, source);
     const bytes = run.backend.map(buffer) ?? (await run.backend.read(buffer));
-    run.pages.set(id, await store.write(name ?? `value ${id}`, bytes));
+    // Within a run, values have numbers. Another run has values of the same numbers.
+    const outlives = name === null && run.plan.graph.roots.includes(id);
+    const page = outlives
+      ? await writeKeptPage(store, bytes)
+      : await store.write(name ?? `value ${id}`, bytes);
+    run.pages.set(id, page);
     record('transfer', op, start, `${buffer.byteLength} bytes`);
     return;
   }

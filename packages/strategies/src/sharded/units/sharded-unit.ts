@@ -199,7 +199,7 @@ export class ShardedUnit {
     this.#uses[index]?.add(padded);
     const messages = this.parameters[index]?.reader.sharded.messagesOf(padded) ?? [];
     for (const { node } of messages) this.#messages.add(node);
-    if (this.#region === null || this.#afterForward.kind !== 'reshard') return;
+    if (this.#region === null || this.#afterForward.kind !== 'reshard' || !isGradEnabled()) return;
     const { axis } = this.#afterForward;
     const { size, rank } = axisOf(currentSession().mesh, axis);
     for (const { node, again } of messages) {
