@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { ConfigError } from '@shardwise/core/spec';
 import { type ClusterDescription, clusterFromTrace, readCluster } from '@shardwise/planner';
 import { openTrace } from '@shardwise/planner/node';
-import { runScript } from '../launcher/run-script.ts';
+import { runScript } from '../doctor/links/run-script.ts';
 import { displayPath } from '../text/display-path.ts';
 import { formatBytes, formatCount } from '../text/format.ts';
 import { MEASURED_FILE, type MeasuredRanks, parseMeasuredRanks } from './measured-ranks.ts';

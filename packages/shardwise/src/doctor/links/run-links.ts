@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { runScript, type ScriptOutcome } from '../../launcher/run-script.ts';
+import { runScript, type ScriptOutcome } from './run-script.ts';
 import { type LinkReport, parseLinkReport } from './link-report.ts';
 import { LINKS_FILE } from './links-file.ts';
 
