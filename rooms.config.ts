@@ -319,7 +319,8 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],
-    plan: ['text', 'run-state', 'report', 'profile', 'doctor/links'],
+    // Ranks measure what they reach together, so these files know what a rank is.
+    plan: ['text', 'run-state', 'report', 'profile', 'rank', 'doctor/links'],
     'top/members': ['text', 'terminal', 'together/protocol'],
     top: ['text', 'rendezvous', 'run-state', 'report', 'terminal', 'top/members'],
     serve: ['environment', 'text', 'rank', 'checkpoint/places', 'checkpoint/load'],

@@ -37,3 +37,7 @@ export const memoryModels = {
 } as const satisfies Record<string, MemoryModel>;
 
 export type MemoryModelName = keyof typeof memoryModels;
+
+export function isMemoryModel(name: string): name is MemoryModelName {
+  return Object.hasOwn(memoryModels, name);
+}

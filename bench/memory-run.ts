@@ -4,8 +4,8 @@ import { Worker } from 'node:worker_threads';
 import { rankResourceLimits } from '@shardwise/core/node';
 import { dist } from 'shardwise';
 import { type MemoryOfRun, memoryOfRank, type MemoryRankData } from './memory-messages.ts';
-import { type MemoryModelName, memoryModels } from './memory-models.ts';
-import { memoryStrategies, type MemoryStrategyName } from './memory-strategies.ts';
+import { isMemoryModel } from './memory-models.ts';
+import { isMemoryStrategy } from './memory-strategies.ts';
 import { forgetHighest, residentBytes } from './resident-bytes.ts';
 
 // node bench/memory-run.ts MODEL STRATEGY RANKS
@@ -13,7 +13,8 @@ import { forgetHighest, residentBytes } from './resident-bytes.ts';
 
 const [model = '', strategy = '', size = ''] = process.argv.slice(2);
 const world = dist.transports.createThreadsWorld({ size: Number(size) });
-if (!isModel(model) || !isStrategy(strategy)) throw new TypeError(`${model} with ${strategy}`);
+if (!isMemoryModel(model) || !isMemoryStrategy(strategy))
+  throw new TypeError(`${model} with ${strategy}`);
 const workers = Array.from(world.regions, (_, rank) => {
   const data: MemoryRankData = { rank, world, model, strategy };
   return new Worker(new URL('./memory-rank.ts', import.meta.url), {
@@ -44,11 +45,3 @@ const run: MemoryOfRun = {
 };
 console.log(JSON.stringify(run));
 await Promise.all(workers.map((worker) => worker.terminate()));
-
-function isModel(name: string): name is MemoryModelName {
-  return Object.hasOwn(memoryModels, name);
-}
-
-function isStrategy(name: string): name is MemoryStrategyName {
-  return Object.hasOwn(memoryStrategies, name);
-}

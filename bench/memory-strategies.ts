@@ -25,3 +25,7 @@ export type MemoryStrategyName = keyof typeof memoryStrategies;
 export function strategyOf(name: MemoryStrategyName): MemoryStrategy {
   return memoryStrategies[name];
 }
+
+export function isMemoryStrategy(name: string): name is MemoryStrategyName {
+  return Object.hasOwn(memoryStrategies, name);
+}

@@ -3,23 +3,28 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Bench, BenchResult } from './bench.ts';
 import { memoryOfRun, type MemoryOfRank, type MemoryOfRun } from './memory-messages.ts';
-import { memoryModels } from './memory-models.ts';
-import { memoryStrategies } from './memory-strategies.ts';
+import { isMemoryModel, type MemoryModelName, memoryModels } from './memory-models.ts';
+import { plannedPeakBytes } from './memory-plan.ts';
+import {
+  isMemoryStrategy,
+  type MemoryStrategyName,
+  memoryStrategies,
+} from './memory-strategies.ts';
 import { round } from './summary.ts';
 
 const RANKS = 4;
 const run = promisify(execFile);
 
-/** Compares what ranks keep with each strategy with the formulas of the papers. */
+/** Compares what ranks keep with each strategy with the formulas of the papers, and with what was planned. */
 export const memory: Bench = {
-  about: `Memory of each of ${RANKS} ranks, measured beside theory`,
+  about: `Memory of each of ${RANKS} ranks, measured beside theory and beside the plan`,
   run: async (): Promise<BenchResult> => {
     const rows: [string, string][] = [];
     const results: Record<string, unknown>[] = [];
-    for (const [model, { about }] of Object.entries(memoryModels)) {
-      rows.push([about, '']);
-      for (const strategy of Object.keys(memoryStrategies)) {
-        const result = compare(await train(model, strategy));
+    for (const model of Object.keys(memoryModels).filter(isMemoryModel)) {
+      rows.push([memoryModels[model].about, '']);
+      for (const strategy of Object.keys(memoryStrategies).filter(isMemoryStrategy)) {
+        const result = await compareMemory(model, strategy);
         rows.push([`  ${strategy}`, describe(result)]);
         results.push({ model, strategy, ...result });
       }
@@ -27,6 +32,15 @@ export const memory: Bench = {
     return { rows, record: { ranks: RANKS, results } };
   },
 };
+
+/** Plans the memory of a row, and then trains it. */
+export async function compareMemory(
+  model: MemoryModelName,
+  strategy: MemoryStrategyName,
+): Promise<Comparison> {
+  const plannedBytes = await plannedPeakBytes(model, strategy, RANKS);
+  return compare(await train(model, strategy), plannedBytes);
+}
 
 /** Trains in a separate process. */
 async function train(model: string, strategy: string): Promise<MemoryOfRun> {
@@ -40,13 +54,17 @@ async function train(model: string, strategy: string): Promise<MemoryOfRun> {
 }
 
 /** The figures of a rank in bytes. If ranks differ, they are those of the rank with the most. */
-interface Comparison {
+export interface Comparison {
   readonly formula: string;
   readonly statesBytes: number;
   readonly theoryStatesBytes: number;
   readonly statesRatio: number;
   /** The allocator's high-water mark. In theory it consists of states, activations and one unit. */
   readonly peakBytes: number;
+  /** What it was planned to be, before anything ran. */
+  readonly plannedPeakBytes: number;
+  /** The high-water mark over that of the plan. */
+  readonly plannedRatio: number;
   readonly theoryPeakBytes: number;
   readonly peakRatio: number;
   /** A rank's share of the growth of the process, which includes initial weights and garbage of the heap. */
@@ -63,7 +81,10 @@ interface Comparison {
   readonly allGradientsBytes: number;
 }
 
-function compare({ ranks, residentGrowthBytes, residentOfStepsBytes }: MemoryOfRun): Comparison {
+function compare(
+  { ranks, residentGrowthBytes, residentOfStepsBytes }: MemoryOfRun,
+  plannedPeak: number,
+): Comparison {
   const [first] = ranks;
   if (first === undefined) throw new RangeError('no ranks');
   const most = (of: (rank: MemoryOfRank) => number): number => Math.max(...ranks.map(of));
@@ -80,6 +101,8 @@ function compare({ ranks, residentGrowthBytes, residentOfStepsBytes }: MemoryOfR
     theoryStatesBytes,
     statesRatio: round(statesBytes / theoryStatesBytes, 4),
     peakBytes,
+    plannedPeakBytes: plannedPeak,
+    plannedRatio: round(peakBytes / plannedPeak, 4),
     theoryPeakBytes,
     peakRatio: round(peakBytes / theoryPeakBytes, 3),
     residentGrowthBytes: Math.round(residentBytes),
@@ -96,7 +119,7 @@ function compare({ ranks, residentGrowthBytes, residentOfStepsBytes }: MemoryOfR
 function describe(of: Comparison): string {
   return [
     `${of.formula}: states ${mebibytes(of.statesBytes)} (${of.statesRatio})`,
-    `peak ${mebibytes(of.peakBytes)} (${of.peakRatio})`,
+    `peak ${mebibytes(of.peakBytes)} (${of.peakRatio}; planned ${mebibytes(of.plannedPeakBytes)}, ${of.plannedRatio})`,
     `resident ${mebibytes(of.residentGrowthBytes)} (${of.residentRatio}, in later steps ${of.residentOfStepsRatio ?? 'not known'})`,
     ...(of.gradientsAtOnceBytes < of.allGradientsBytes
       ? [

@@ -7,8 +7,16 @@ import { type Precision, precisionFlag, precisionOf } from './precision.ts';
 import { countOf, roundsFlag, roundsOf } from './rounds.ts';
 import type { RankRound } from './rank-messages.ts';
 import { startRanks, type Ranks } from './ranks.ts';
+import {
+  describeCloseness,
+  measureMachine,
+  type PlannedBeside,
+  type PlannedStrategy,
+  StrategiesPlan,
+} from './strategies-plan.ts';
 import { mean, median, pairedRatio, round, tokensPerSecond } from './summary.ts';
 import { buildModel } from './training.ts';
+import { UsageError } from './usage-error.ts';
 import { peerWall, wall } from './wall.ts';
 import { largeWorkload, type Workload } from './workload.ts';
 
@@ -16,15 +24,19 @@ const RANKS = 2;
 const ROUNDS = 7;
 const STEPS_PER_ROUND = 2;
 
-/** The bytes that a step communicates, in sizes of the model (Ψ), by Rajbhandari et al. 2020, "ZeRO", section 7. */
-const contestants = {
-  ddp: 2,
-  'zero-1': 2,
-  'zero-2': 2,
-  'zero-3': 3,
-  fsdp: 3,
-  'fsdp-checkpointing': 3,
-} as const;
+interface Contestant extends PlannedStrategy {
+  /** The bytes that a step communicates, in sizes of the model (Ψ), by Rajbhandari et al. 2020, "ZeRO", section 7. */
+  readonly models: number;
+}
+
+const contestants: Readonly<Record<string, Contestant>> = {
+  ddp: { models: 2, zero: 0 },
+  'zero-1': { models: 2, zero: 1 },
+  'zero-2': { models: 2, zero: 2 },
+  'zero-3': { models: 3, zero: 3 },
+  fsdp: { models: 3, zero: 3 },
+  'fsdp-checkpointing': { models: 3, zero: 3, checkpointing: true },
+};
 
 /** The strategies of PyTorch that are compared with ours. */
 const peerModes = ['ddp', 'fsdp'] as const;
@@ -32,11 +44,12 @@ const peerModes = ['ddp', 'fsdp'] as const;
 /** Compares each strategy with DDP, and with PyTorch's own. */
 export const strategies: Bench = {
   about: `GPT of 25 million parameters on ${RANKS} ranks: tokens per second of each strategy over DDP's`,
-  flags: { ...roundsFlag, ...precisionFlag, batch: { type: 'string' } },
+  flags: { ...roundsFlag, ...precisionFlag, batch: { type: 'string' }, plan: { type: 'boolean' } },
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
     const batch = countOf(values, 'batch', largeWorkload.batch);
     const precision = precisionOf(values);
+    const plan = await planOf(values, { ...largeWorkload, batch }, precision);
     const { layers, width, heads } = largeWorkload;
     const started = await startPeer('gpt_ddp.py', [layers, width, heads, batch].map(String));
     const peer = 'peer' in started ? started.peer : undefined;
@@ -48,7 +61,12 @@ export const strategies: Bench = {
       ]),
     );
     try {
-      return await compare(ranks, started, { ...largeWorkload, batch }, { rounds, precision });
+      return await compare(
+        ranks,
+        started,
+        { ...largeWorkload, batch },
+        { rounds, precision, plan },
+      );
     } finally {
       for (const each of ranks.values()) await each.close();
       await peer?.close();
@@ -56,11 +74,30 @@ export const strategies: Bench = {
   },
 };
 
+/** Measures this machine and plans for it, if the benchmark is asked to. Throws UsageError. */
+async function planOf(
+  { plan }: Readonly<Record<string, unknown>>,
+  workload: Workload,
+  precision: Precision,
+): Promise<StrategiesPlan | null> {
+  if (plan !== true) return null;
+  if (precision !== 'f32') throw new UsageError('--plan with bf16', 'Plan steps in f32');
+  return new StrategiesPlan(workload, await measureMachine(RANKS));
+}
+
 async function compare(
   ranks: ReadonlyMap<string, Ranks>,
   started: PeerOrReason,
   workload: Workload,
-  { rounds, precision }: { readonly rounds: number; readonly precision: Precision },
+  {
+    rounds,
+    precision,
+    plan,
+  }: {
+    readonly rounds: number;
+    readonly precision: Precision;
+    readonly plan: StrategiesPlan | null;
+  },
 ): Promise<BenchResult> {
   const peer = 'peer' in started ? started.peer : undefined;
   const tokens = RANKS * workload.batch * workload.context;
@@ -83,7 +120,7 @@ async function compare(
   const elements = buildModel(workload)
     .parameters()
     .reduce((sum, { numel }) => sum + numel, 0);
-  const results = Object.entries(contestants).map(([name, models]) => {
+  const results = Object.entries(contestants).map(([name, { models, ...planned }]) => {
     const all = ours.get(name) ?? [];
     const times = wall(all);
     const peers = theirs.get(name);
@@ -105,6 +142,7 @@ async function compare(
       ),
       times,
       lastLoss: last?.losses.at(-1) ?? Number.NaN,
+      planned: plan?.beside(planned, times.medianMs) ?? null,
       peer:
         peerTimes === undefined
           ? null
@@ -117,9 +155,11 @@ async function compare(
             },
     };
   });
+  const planned = results.flatMap((result) => result.planned ?? []);
   return {
     rows: [
       ...results.map((result) => [result.strategy, describe(result)] as const),
+      ...(plan === null ? [] : [['the plan', describeCloseness(planned)] as const]),
       [
         'the matmuls of a step',
         `${limit.ms.toFixed(0)} ms at ${limit.gigaflops.toFixed(0)} GFLOP/s, alone on one core${describeLimit(theirs, limit.ms)}`,
@@ -134,6 +174,7 @@ async function compare(
       elements,
       ranks: RANKS,
       results,
+      cluster: plan?.cluster ?? null,
       matmulLimit: { ms: round(limit.ms, 2), gigaflops: round(limit.gigaflops, 1) },
       peer: peer?.about ?? null,
       ...('reason' in started ? { reason: started.reason } : {}),
@@ -158,6 +199,7 @@ interface Result {
   readonly communicationBytes: number;
   readonly communicationModels: number;
   readonly paperModels: number;
+  readonly planned: PlannedBeside | null;
   readonly peer: { readonly ratio: number; readonly ratioOfBest: number } | null;
 }
 
@@ -166,6 +208,11 @@ function describe(of: Result): string {
     `${Math.round(of.tokensPerSecond)} tokens/s`,
     `${of.overDdp.toFixed(2)} of DDP's (best rounds ${of.overDdpOfBest.toFixed(2)})`,
     `${(of.communicationBytes / 2 ** 20).toFixed(1)} MiB a step (${of.communicationModels}Ψ; paper: ${of.paperModels}Ψ)`,
+    ...(of.planned === null
+      ? []
+      : [
+          `planned ${of.planned.plannedMs} ms, measured ${of.planned.measuredMs} ms (${of.planned.ratio.toFixed(2)})`,
+        ]),
     ...(of.peer === null
       ? []
       : [`${of.peer.ratio.toFixed(2)} of PyTorch's (best ${of.peer.ratioOfBest.toFixed(2)})`]),

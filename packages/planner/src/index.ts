@@ -95,7 +95,13 @@ export {
   type Simulation,
 } from './simulation/simulate-run.ts';
 export { clusterFromTrace, type TracedHost } from './calibration/cluster-from-trace.ts';
+export {
+  deviceFromSteps,
+  type MeasuredTraining,
+  type ReachedRates,
+} from './calibration/device-from-steps.ts';
 export { errorsOf, fitConstants, foldErrors } from './calibration/least-squares.ts';
+export { linkFromMessages, type MeasuredMessage } from './calibration/link-from-messages.ts';
 export {
   memoryQuantities,
   type MemoryQuantities,

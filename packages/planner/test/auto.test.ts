@@ -138,6 +138,9 @@ describe('on an axis of stages', () => {
     expect(() => auto({ ...options, memoryBytes: 1e5 }).plan(staged, stages)).toThrow(
       'no strategy that fits',
     );
+    // Seven microbatches fill no rounds of zb1p.
+    auto({ ...options, microbatches: 7, memoryBytes: 1e7 }).plan(staged, stages);
+    expect(choice?.candidates.map(({ name }) => name)).toEqual(['pipeline 1f1b']);
   });
 
   test('auto() divides states over dp beside it, as far as pipelines do', () => {

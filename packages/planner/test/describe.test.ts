@@ -1,13 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { nn } from '@shardwise/core';
-import { zeros } from '@shardwise/core';
+import { cpu } from '@shardwise/backend-cpu';
+import { fromData, nn, optim, setRank, zeros } from '@shardwise/core';
 import {
   describeConfig,
   describeModule,
   flopsPerToken,
   flopsPerRow,
   namedModel,
+  oneDevice,
   parameterCount,
+  plannedMemory,
 } from '@shardwise/planner';
 
 describe('a config.json of Hugging Face', () => {
@@ -103,6 +105,36 @@ describe('any module', () => {
       expect(count).toBeGreaterThan(4);
       expect(count).toBeLessThan(30);
     }
+  });
+
+  test('needs the memory of its inputs, too: within 10 % of what the allocator counts', async () => {
+    const layers = (): nn.Sequential =>
+      new nn.Sequential(new nn.Linear(784, 128), new nn.ReLU(), new nn.Linear(128, 10));
+    const { crossEntropy } = nn.functional;
+    const [rows, labels] = [256, new Int32Array(256)];
+    const inputs = [zeros([rows, 784]), zeros([rows], 'i32')] as const;
+    const model = describeModule(layers(), inputs, { loss: crossEntropy });
+    const layout = { ...oneDevice, rows, precision: 'f32' } as const;
+    const efficiency = { products: 1, memory: 1, links: 1, allocator: 1, runtimeBytes: 0 };
+    const { totalBytes } = plannedMemory(
+      model,
+      layout,
+      { batch: rows, sequence: 1 },
+      { efficiency },
+    );
+    const device = await cpu({ byteLength: 1 << 25 });
+    setRank({ device });
+    const trained = layers();
+    const optimizer = new optim.AdamW(trained.parameters());
+    for (let step = 0; step < 2; step++) {
+      optimizer.zeroGrad();
+      const x = fromData(new Float32Array(rows * 784).fill(step), [rows, 784], 'f32');
+      const loss = crossEntropy(trained.forward(x), fromData(labels, [rows], 'i32'));
+      loss.backward();
+      await optimizer.step();
+      await loss.item();
+    }
+    expect(Math.abs(totalBytes / device.usage().peakBytes - 1)).toBeLessThan(0.1);
   });
 
   test('without a loss is an error', () => {

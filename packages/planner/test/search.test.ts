@@ -46,6 +46,16 @@ describe('a plan', () => {
     expect(text).toContain(layoutText(plan.ranked[0]?.layout ?? oneDevice));
   });
 
+  test('leaves schedules out whose rounds the microbatches do not fill, and plans with the others', () => {
+    for (const batch of [7, 9, 30]) {
+      const search = { tensorParallel: [4], pipelineParallel: [2] };
+      const uneven = planTraining({ model: 'gpt:1.7b', cluster: eight, batch, keep: 1, search });
+      expect(uneven.ranked).toHaveLength(1);
+      const reasons = uneven.pruned.map(({ reason }) => reason);
+      expect(reasons).toContain('zb1p needs a multiple of pp microbatches');
+    }
+  });
+
   test('with another goal has the least memory instead', () => {
     const small = planTraining({
       model: 'gpt:7.5b',

@@ -1,6 +1,6 @@
 import { LayoutError, type MeshAxis, type ModelSpec, type Strategy } from '@shardwise/core/extend';
 import { compose, ddp, fsdp, pipeline, tensorParallel, zero } from '@shardwise/strategies';
-import { scheduleFacts } from '../cost/schedule-facts.ts';
+import { fillsRounds, scheduleFacts } from '../cost/schedule-facts.ts';
 
 /** A strategy for the axes at hand, and what a rank has of activations with it. */
 export interface NamedStrategy {
@@ -68,7 +68,8 @@ const known: ReadonlySet<string> = new Set(['dp', 'tp', 'pp']);
 const schedules = ['1f1b', 'zb1p'] as const;
 
 function pipelinesOf(ranks: number, microbatches: number): readonly NamedStrategy[] {
-  return schedules.map((schedule): NamedStrategy => {
+  const possible = schedules.filter((schedule) => fillsRounds(schedule, ranks, microbatches));
+  return possible.map((schedule): NamedStrategy => {
     const { bubble, inFlight } = scheduleFacts(schedule, ranks, 1, microbatches);
     return {
       name: `pipeline ${schedule}`,

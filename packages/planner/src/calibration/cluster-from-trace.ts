@@ -2,6 +2,7 @@ import { ConfigError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { type ClusterDescription, type ClusterLink, readCluster } from '../cluster/cluster.ts';
 import { fitConstants } from './least-squares.ts';
+import { linkFromMessages } from './link-from-messages.ts';
 
 /** What a trace does not say of the machine on which it was recorded. */
 export interface TracedHost {
@@ -179,39 +180,27 @@ function meetingsOf(events: readonly Event[]): readonly Message[] {
   return [...least.values()].slice(0, MAX_MESSAGES);
 }
 
-/** How often the whole goes around a ring: an all-reduce is a reduce-scatter and an all-gather. */
-const passes: ReadonlyMap<string, number> = new Map([
-  ['allReduce', 2],
-  ['allGather', 1],
-  ['reduceScatter', 1],
-  ['allToAll', 1],
-  ['broadcast', 1],
-  ['reduce', 1],
-]);
-
 function linkConstants(messages: readonly Message[]): ClusterLink {
-  const rows = messages.map(({ name, args: { bytes, ranks } }) => {
-    const rounds = (passes.get(name) ?? 1) * (name === 'sendRecv' ? 1 : ranks - 1);
-    return [rounds, name === 'sendRecv' ? bytes : (rounds * bytes) / ranks];
-  });
-  const seconds = messages.map(({ dur }) => dur / 1e6);
-  return linkOf(rows, seconds);
-}
-
-/** The link by rounds and bytes of messages. If all are small, their time says nothing of the bandwidth but a least one. */
-function linkOf(rows: readonly (readonly number[])[], seconds: readonly number[]): ClusterLink {
-  const [latencySeconds = 0, perByte = 0] = fitConstants(rows, seconds);
-  const bytes = rows.reduce((sum, [, own = 0]) => sum + own, 0);
-  const total = seconds.reduce((sum, own) => sum + own, 0);
-  return { latencySeconds, bytesPerSecond: perByte > 0 ? 1 / perByte : bytes / total };
+  return linkFromMessages(
+    messages.map(({ name, dur, args: { bytes, ranks } }) => ({
+      name,
+      bytes,
+      ranks,
+      seconds: dur / 1e6,
+    })),
+  );
 }
 
 function transferLink(events: readonly Event[]): ClusterLink | undefined {
   const transfers = events.filter((event) => event.cat === 'transfer').slice(0, MAX_MESSAGES);
   if (transfers.length === 0) return undefined;
-  return linkOf(
-    transfers.map(({ args }) => [1, Number.parseInt(args.detail, 10)]),
-    transfers.map(({ dur }) => dur / 1e6),
+  return linkFromMessages(
+    transfers.map(({ args, dur }) => ({
+      name: 'sendRecv',
+      bytes: Number.parseInt(args.detail, 10),
+      ranks: 2,
+      seconds: dur / 1e6,
+    })),
   );
 }
 

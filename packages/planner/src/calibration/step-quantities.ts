@@ -34,7 +34,7 @@ export interface StepQuantities {
   readonly pipelineBytes: number;
   /** Bytes that the optimizer reads and writes. */
   readonly updatedBytes: number;
-  /** 1 if there are several hosts, for what agreeing on a step takes them, whatever its sizes. 0 on one host. */
+  /** The steps of a tree over all hosts, for what agreeing on a step takes them, whatever its sizes. 0 on one host. */
   readonly stepsBetween: number;
 }
 
@@ -89,6 +89,6 @@ export function quantitiesOf(
     pipelineBytes: pp === 1 ? 0 : 2 * slots * layout.stagesPerRank * perLayer,
     updatedBytes:
       (elements * (bytes.gradient + 2 * bytes.optimizer + bytes.parameter)) / partsOfStates(layout),
-    stepsBetween: cluster.hosts > 1 ? 1 : 0,
+    stepsBetween: Math.log2(cluster.hosts),
   };
 }

@@ -53,6 +53,11 @@ export interface ClusterDescription {
     readonly between: ClusterLink;
     /** How many times the bandwidth of all hosts exceeds that of the network between groups of hosts. */
     readonly oversubscription: number;
+    /**
+     * The share of the time of messages in which a device can compute. 0: what computes also copies the messages, as the
+     * processors of a host do.
+     */
+    readonly overlap: number;
     /** Between a device and the memory of its host. */
     readonly toHost?: ClusterLink | undefined;
   };
@@ -111,6 +116,7 @@ const clusterSchema: z.ZodType<ClusterDescription> = z.strictObject({
     inside: linkSchema,
     between: linkSchema,
     oversubscription: z.number().min(1).max(1000).default(1),
+    overlap: z.number().min(0).max(1).default(1),
     toHost: linkSchema.optional(),
   }),
   hostMemoryBytes: z.number().positive().max(1e16).optional(),

@@ -116,7 +116,8 @@ export function blocksOf(
       outputBytes: scale * module.outputBytes,
     };
   });
-  return { layers, first: none, last: none, tiedParameters: 0 };
+  const first = { ...none, activationBytes: scale * (model.inputBytes ?? 0) };
+  return { layers, first, last: none, tiedParameters: 0 };
 }
 
 /** How often a value that is kept is read or written in a forward and a backward pass, and in a forward pass. */

@@ -18,6 +18,15 @@ const known = new Map<string, ScheduleFacts>();
 /** With more microbatches than this for each rank, neither the bubble nor the memory changes. */
 const STEADY = 4;
 
+const inRounds: ReadonlySet<ScheduleName> = new Set(['interleaved1f1b', 'zb1p', 'zb2p']);
+
+/** Whether microbatches are as many as a schedule can take that goes through them in rounds of one for each rank. */
+export function fillsRounds(schedule: ScheduleName, ranks: number, microbatches: number): boolean {
+  if (!inRounds.has(schedule) || microbatches % ranks === 0) return true;
+  // One round may be longer.
+  return schedule !== 'interleaved1f1b' && microbatches < 2 * ranks;
+}
+
 /**
  * Plays a schedule with equal stages, of which a forward, an input gradient and a weight gradient take a third of the
  * time each.

@@ -78,7 +78,7 @@ export function stepTermsOf(
   const inStep = (term: keyof MicrobatchTime): number => microbatches * slowest[term];
   const compute = inStep('compute');
   // The last microbatch's backward pass hides the reduction of gradients.
-  const hiding = hidingSeconds(slowest);
+  const hiding = hidingSeconds(slowest, cluster);
   const steps = places.map((place) => updateTime(place, layout, microbatches, cluster, hiding));
   const most = steps.reduce((a, b) => (sumOf(b) > sumOf(a) ? b : a));
   return {
@@ -94,8 +94,11 @@ export function stepTermsOf(
 }
 
 /** The part of a microbatch's backward pass that hides the reduction of gradients. */
-export function hidingSeconds({ compute }: MicrobatchTime): number {
-  return HIDING_SHARE * (2 / 3) * compute;
+export function hidingSeconds(
+  { compute }: MicrobatchTime,
+  { links: { overlap } }: ClusterDescription,
+): number {
+  return overlap * HIDING_SHARE * (2 / 3) * compute;
 }
 
 /** The seconds of a microbatch at a place of the pipeline. */
@@ -118,6 +121,7 @@ export function microbatchTime(
   const perReduction = reductions === 0 ? 0 : place.tensorBytes / reductions;
   const contextLink = groupLink(cluster, cp, tp);
   const ring = (3 * place.contextBytes) / contextLink.bytesPerSecond;
+  const travel = (cluster.links.overlap * compute) / 2;
   const expertLink = groupLink(cluster, ep, tp * cp);
   const exchanges = place.expertBytes === 0 ? 0 : 2 * place.layers;
   const pipelineLink = groupLink(cluster, layout.pipelineParallel, tp * cp * layout.dataParallel);
@@ -127,8 +131,7 @@ export function microbatchTime(
     recompute,
     tensorParallel: reductions * allReduceSeconds(perReduction, tp, tensorLink),
     // Blocks of keys travel while those before are computed with.
-    contextParallel:
-      Math.max(0, ring - compute / 2) + (cp > 1 ? 0.1 * Math.min(ring, compute / 2) : 0),
+    contextParallel: Math.max(0, ring - travel) + (cp > 1 ? 0.1 * Math.min(ring, travel) : 0),
     expertParallel:
       (2 * place.expertBytes) / expertLink.bytesPerSecond +
       2 * exchanges * (ep - 1) * expertLink.latencySeconds,
@@ -167,8 +170,7 @@ export function updateTime(
     layout.shardRanks < dataParallel || zero < 3 ? reduction / (zero < 3 ? 1 : parts) : 0;
   const hidden = zero < 3 ? hiding : hiding * microbatches * 1.5;
   const share = elements / parts;
-  // Reads the gradient and the states, writes the states and the parameter.
-  const updated = share * (bytes.gradient + 2 * bytes.optimizer + bytes.parameter);
+  const updated = updatedBytes(place, layout);
   const { memoryBytesPerSecond } = cluster.device;
   const isOnHost = offload !== 'nothing';
   const toHost = cluster.links.toHost ?? cluster.links.between;
@@ -182,6 +184,16 @@ export function updateTime(
     optimizer: isOnHost ? 0 : updated / (memoryBytesPerSecond * cluster.efficiency.memory),
     offload: isOnHost ? hostUpdate + messageSeconds(moved, toHost) : 0,
   };
+}
+
+/** The bytes that the update of a rank reads and writes: the gradient and the states, then the states and the parameter. */
+export function updatedBytes(
+  { parameters, expertParameters }: Pick<Place, 'parameters' | 'expertParameters'>,
+  layout: RunLayout,
+): number {
+  const { gradient, optimizer, parameter } = precisions[layout.precision];
+  const share = (parameters + expertParameters) / partsOfStates(layout);
+  return share * (gradient + 2 * optimizer + parameter);
 }
 
 /** What the processors of a host read and write together. */

@@ -10,6 +10,8 @@ export interface ModulesDescription {
   readonly name: string;
   readonly rows: number;
   readonly modules: readonly ModuleCosts[];
+  /** The bytes of the inputs and the targets of such a batch. Default: not known. */
+  readonly inputBytes?: number;
 }
 
 /** What a plan needs to know of a model. It is data. */

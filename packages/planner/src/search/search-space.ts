@@ -2,6 +2,7 @@ import { option, type OptionRules } from '@shardwise/core/extend';
 import { type ScheduleName, scheduleNames } from '@shardwise/strategies';
 import type { ClusterDescription } from '../cluster/cluster.ts';
 import type { Offload, RunLayout, Workload } from '../cost/run-layout.ts';
+import { fillsRounds } from '../cost/schedule-facts.ts';
 import type { Recompute } from '../model/activations.ts';
 import type { ModelDescription } from '../model/model-description.ts';
 import type { Precision, ZeroStage } from '../model/states.ts';
@@ -200,8 +201,8 @@ export function refusalOf(
   } = layout;
   if (pp * stagesPerRank > layers) return `more stages than the ${layers} layers`;
   if (pp > 1 && microbatches < pp) return 'fewer microbatches than ranks of the pipeline';
-  if (schedule === 'interleaved1f1b' && microbatches % pp !== 0) {
-    return 'interleaved1f1b needs a multiple of pp microbatches';
+  if (!fillsRounds(schedule, pp, microbatches)) {
+    return `${schedule} needs a multiple of pp microbatches`;
   }
   if (schedule === 'dualPipeV' && microbatches < 2 * pp) {
     return 'dualPipeV needs twice as many microbatches as ranks';

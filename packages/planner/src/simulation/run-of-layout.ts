@@ -25,7 +25,7 @@ export function runOfLayout(
   const schedule = chainSchedule(layout, microbatches);
   const stages = stagesOf(blocks, layout);
   const times = placesOf(blocks, layout).map((place, rank): PlaceTimes => {
-    const hiding = hidingSeconds(microbatchTime(place, layout, cluster));
+    const hiding = hidingSeconds(microbatchTime(place, layout, cluster), cluster);
     const update = updateTime(place, layout, microbatches, cluster, hiding);
     const own = stages.flatMap((stage, index) =>
       schedule.rankOfStage[index] === rank

@@ -1,14 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import { hostname, totalmem } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { ConfigError } from '@shardwise/core/spec';
 import { type ClusterDescription, clusterFromTrace, readCluster } from '@shardwise/planner';
 import { openTrace } from '@shardwise/planner/node';
-import type { LinkReport } from '../doctor/links/link-report.ts';
-import { runLinks } from '../doctor/links/run-links.ts';
-import { median } from '../run-state/median.ts';
+import { runScript } from '../doctor/links/run-script.ts';
 import { displayPath } from '../text/display-path.ts';
 import { formatBytes, formatCount } from '../text/format.ts';
-import { measureDevice } from './measure-device.ts';
+import { MEASURED_FILE, type MeasuredRanks, parseMeasuredRanks } from './measured-ranks.ts';
 
 /** The options of `shardwise measure`. */
 export interface MeasureOptions {
@@ -35,7 +34,7 @@ export async function measureCommand(options: MeasureOptions): Promise<void> {
     [
       `products: ${formatCount(device.flops.f32)}FLOP/s`,
       `memory: ${formatBytes(device.memoryBytesPerSecond)}/s`,
-      `call of a program: ${(device.launchSeconds * 1e6).toFixed(0)} µs`,
+      `call of an operation: ${(device.launchSeconds * 1e6).toFixed(0)} µs`,
       `link: ${formatBytes(links.inside.bytesPerSecond)}/s, ${(links.inside.latencySeconds * 1e6).toFixed(0)} µs`,
       `Cluster: ${displayPath(file)}`,
       '',
@@ -44,32 +43,39 @@ export async function measureCommand(options: MeasureOptions): Promise<void> {
 }
 
 async function measuredCluster({ main, ranks }: MeasureOptions): Promise<ClusterDescription> {
-  // The ranks that measure links must not wait for a processor that measures products.
-  const links = ranks === 1 ? [] : (await measuredLinks(main, ranks)).links;
-  const device = await measureDevice(ranks);
-  const link = {
-    latencySeconds: median(links.map(({ latencyUs }) => latencyUs / 1e6)) ?? 1e-6,
-    bytesPerSecond:
-      median(links.map(({ bytesPerSecond }) => bytesPerSecond)) ?? device.memoryBytesPerSecond,
+  const { device, link } = await measuredRanks(main, ranks);
+  const inside = link ?? {
+    latencySeconds: 1e-6,
+    bytesPerSecond: device.memoryBytesPerSecond,
   };
   return readCluster({
     name: hostname(),
     hosts: 1,
     devicesPerHost: ranks,
-    device,
-    links: { inside: link, between: link },
+    device: {
+      name: 'this machine',
+      memoryBytes: totalmem() / ranks,
+      flops: { f32: device.flops, half: device.flops },
+      memoryBytesPerSecond: device.memoryBytesPerSecond,
+      launchSeconds: device.launchSeconds,
+    },
+    // The processors that compute also copy the messages.
+    links: { inside, between: inside, overlap: 0 },
     // What was measured is what is reached, and not a peak.
     efficiency: { products: 1, memory: 1, links: 1, allocator: 1, runtimeBytes: 0 },
     source: 'shardwise measure',
   });
 }
 
-async function measuredLinks(main: string, ranks: number): Promise<LinkReport> {
-  const outcome = await runLinks(main, ['--nproc', String(ranks)]);
-  if (outcome.kind === 'measured') return outcome.report;
+async function measuredRanks(main: string, ranks: number): Promise<MeasuredRanks> {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const script = fileURLToPath(new URL(`./measure-process.${extension}`, import.meta.url));
+  const options = ['--nproc', String(ranks)];
+  const outcome = await runScript({ main, options, script, file: MEASURED_FILE });
+  if (outcome.kind === 'written') return parseMeasuredRanks(outcome.text);
   throw new ConfigError(
     {
-      asked: `the links between ${ranks} ranks`,
+      asked: `what ${ranks} ranks reach on this host`,
       found: 'ranks that could not be started',
       todo: 'Read the lines above, or measure with --nproc 1',
     },

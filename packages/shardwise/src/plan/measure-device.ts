@@ -1,53 +1,48 @@
-import { totalmem } from 'node:os';
-import { cpu } from '@shardwise/backend-cpu';
-import { singleGroup } from '@shardwise/collectives';
-import { LineMesh, manualSeed, randn, setRank, type Tensor } from '@shardwise/core';
-import { currentSession } from '@shardwise/core/extend';
-import type { DeviceDescription } from '@shardwise/planner';
-import { copyBandwidth } from '../profile/measure-host.ts';
+import { manualSeed, nn, optim, randn, zeros } from '@shardwise/core';
+import { currentSession, type ProcessGroup } from '@shardwise/core/extend';
+import { describeModule, deviceFromSteps, type ReachedRates } from '@shardwise/planner';
 import { median } from '../run-state/median.ts';
+import { type Probe, probes } from './probes.ts';
 
-/** The sizes of the products that are timed. Larger ones are no faster. */
-const SIZE = 768;
-/** Of several rounds, the median counts. */
-const ROUNDS = 5;
-const LAUNCHES = 50;
+/** The first step compiles. Of the others, the median counts. */
+const STEPS = 6;
 
 /**
- * Measures what a rank computes on this machine: the rate of products, the bandwidth of memory, and what each call of
- * a program takes besides its work. It takes a few seconds.
+ * Measures what the ranks of this host reach in training steps of small models. All of them train at once, each a model of
+ * its own, so that what ranks share (memory, clocks, cores) is measured as shared. It is a collective, and takes some seconds.
  */
-export async function measureDevice(ranks: number): Promise<DeviceDescription> {
-  setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) });
-  manualSeed(1);
-  const [a, b] = [randn([SIZE, SIZE]), randn([SIZE, SIZE])];
-  const small = randn([16]);
-  await realizeAll([a, b, small]);
-  const productMs = await medianMs(async () => realizeAll([a.matmul(b)]));
-  const launchMs = await medianMs(async () => {
-    for (let launch = 0; launch < LAUNCHES; launch++) await realizeAll([small.add(small)]);
-  });
-  const flops = (2 * SIZE ** 3) / (productMs / 1000);
-  return {
-    name: 'this machine',
-    memoryBytes: totalmem() / ranks,
-    flops: { f32: flops, half: flops },
-    memoryBytesPerSecond: copyBandwidth(),
-    launchSeconds: launchMs / 1000 / LAUNCHES,
-  };
-}
-
-async function realizeAll(tensors: readonly Tensor[]): Promise<void> {
-  await currentSession().realize(tensors.map(({ node }) => node));
-}
-
-async function medianMs(run: () => Promise<void>): Promise<number> {
-  await run();
-  const times: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    const start = performance.now();
-    await run();
-    times.push(performance.now() - start);
+export async function measureDevice(group: ProcessGroup): Promise<ReachedRates> {
+  const measured: { readonly model: ReturnType<typeof describe>; readonly seconds: number }[] = [];
+  for (const probe of probes()) {
+    measured.push({ model: describe(probe), seconds: await secondsOf(probe, group) });
   }
-  return median(times) ?? 0;
+  return deviceFromSteps(measured);
+}
+
+const { mseLoss } = nn.functional;
+
+function describe({ build, shape }: Probe): ReturnType<typeof describeModule> {
+  return describeModule(build(), [zeros(shape), zeros(shape)], { loss: mseLoss });
+}
+
+/** The time of a step, which is that of the slowest rank. */
+async function secondsOf({ build, shape }: Probe, group: ProcessGroup): Promise<number> {
+  manualSeed(1);
+  const model = build();
+  const optimizer = new optim.AdamW(model.parameters());
+  const [x, target] = [randn(shape), randn(shape)];
+  await currentSession().realize([x.node, target.node]);
+  const seconds: number[] = [];
+  for (let step = 0; step < STEPS; step++) {
+    await group.barrier();
+    const start = performance.now();
+    optimizer.zeroGrad();
+    const loss = mseLoss(model.forward(x), target);
+    loss.backward();
+    await optimizer.step();
+    await loss.item();
+    await group.barrier();
+    if (step > 0) seconds.push((performance.now() - start) / 1000);
+  }
+  return median(seconds) ?? 0;
 }

@@ -28,7 +28,7 @@ export function hostLoad(): HostLoad | undefined {
 }
 
 /** The bytes per second that one core reads and writes as it copies memory. */
-export function copyBandwidth(): number {
+function copyBandwidth(): number {
   const source = new Float64Array(COPIED_BYTES / 8).fill(1);
   const target = new Float64Array(COPIED_BYTES / 8).fill(2);
   let fastestMs = Number.POSITIVE_INFINITY;

@@ -4,6 +4,7 @@ import type { ModelCosts, ModuleCosts } from './model-costs.ts';
 
 const costsRules: OptionRules<ModelCosts> = {
   rows: option.required(option.integer(1)),
+  inputBytes: amount,
   modules: option.required(option.listOf(option.object<ModuleCosts>('the costs of a module'))),
 };
 

@@ -50,7 +50,7 @@ export function costsOf(
       times: null,
     };
   });
-  return { rows, modules };
+  return { rows, inputBytes: traced.inputBytes, modules };
 }
 
 /** The operations and bytes of a stage for one microbatch. */

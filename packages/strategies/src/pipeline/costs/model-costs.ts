@@ -44,6 +44,8 @@ export interface ModuleCosts {
  */
 export interface ModelCosts {
   readonly rows: number;
+  /** The bytes of the inputs and the targets, which lie in memory during a pass. Default: not known. */
+  readonly inputBytes?: number;
   /** The modules, in the order in which the model calls them. */
   readonly modules: readonly ModuleCosts[];
 }

@@ -9,6 +9,7 @@ import {
   noGrad,
   randomState,
   setRandomState,
+  Tensor,
 } from '@shardwise/core/extend';
 import type { ComputeAction } from '../../pipeline-schedule/actions/action.ts';
 import { range, type Schedule } from '../../pipeline-schedule/actions/schedule.ts';
@@ -57,6 +58,13 @@ export class TracedModel {
     const microbatch = this.#build(this.paths.slice(1));
     const stages = this.paths.map((_, stage) => stage);
     return { microbatch, drafts: stages.map((rank) => this.#work(microbatch, rank, stages)) };
+  }
+
+  /** The bytes of the tensors among the inputs and the targets. */
+  get inputBytes(): number {
+    return this.#inputs
+      .filter((input) => input instanceof Tensor)
+      .reduce((sum, { shape, dtype }) => sum + elementCount(shape) * dtypes[dtype].bytes, 0);
   }
 
   /** Returns the work of all modules, as if one rank had all of them. */
