@@ -16,6 +16,6 @@ export const commandWords: readonly string[] = isBuilt
 
 /** The variables of the command, and of a program that imports the packages. */
 export function commandVariables(): NodeJS.ProcessEnv {
-  const { NODE_OPTIONS: ofSources, ...variables } = process.env;
+  const { NODE_OPTIONS: _, ...variables } = process.env;
   return isBuilt ? variables : process.env;
 }
