@@ -81,7 +81,7 @@ const OF_BUILDS = { globalSetup: ['test/bundle-packages.ts'], env: { SHARDWISE_B
 
 /** The files that took longest when all were measured. */
 const LONG =
-  /\/(packages|site|pages-on-phones|trainings|serving|products|contract|example-gpt|hosts|example-files)\.full\./;
+  /\/(packages|site|trainings|example-gpt|hosts|example-files|examples|pages-on-phones|elastic|cli|serve-replicas)\.full\./;
 
 /**
  * Files that take minutes begin first, so that no worker is left with one when the others have ended. Those that share a
