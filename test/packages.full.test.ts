@@ -98,10 +98,11 @@ async function inRepository(command: string, ...args: readonly string[]): Promis
 }
 
 /**
- * Packs all packages, which have been built (test/bundle-packages.ts), and this platform's library, and installs them in
- * one project.
+ * Builds what is missing or out of date, packs all packages and this platform's library, and installs them in one
+ * project. The bundles, which other tests use at the same time, are up to date.
  */
 beforeAll(async () => {
+  await inRepository('npm', 'run', '-s', 'build');
   const workspaces = folders.map((name) => `--workspace=packages/${name}`);
   const options = ['--json', '--ignore-scripts', '--pack-destination', tarballs];
   const own = runtimes.find(({ os, cpu }) => os[0] === process.platform && cpu[0] === process.arch);
