@@ -7,7 +7,7 @@ import { describeExample } from './describe-example.ts';
 
 const minute = 60_000;
 // The run is long because checkpoints are written in the background, and half of the run must take longer than that.
-const steps = 24;
+const steps = 40;
 const half = steps / 2;
 const ownText = 'the cat sat on the mat, the dog lay on the log. für Bäume\n'.repeat(8);
 
