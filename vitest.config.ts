@@ -42,25 +42,46 @@ const FULL_IN_THREAD = globSync(
   ],
   { cwd: import.meta.dirname },
 ).filter((path) => !ALONE.includes(path));
+/** Full files that start the command, programs or browsers, and nothing that stays in their process. */
+const FULL_OF_COMMANDS = globSync(
+  [
+    'apps/docs/test/*.full.test.ts',
+    'packages/shardwise/test/*.full.test.ts',
+    'test/{browser,hosts}/*.full.test.ts',
+    'test/{bad-input,example-*,packages,places,readme-programs}.full.test.ts',
+  ],
+  {
+    cwd: import.meta.dirname,
+    exclude: [
+      'packages/shardwise/test/{device,lost-device,process-ends,verify-programs}.full.test.ts',
+    ],
+  },
+);
 
 /**
  * One kind of tests. The quick files of packages share a process, so do the other quick files, and the full files that
- * compute in their thread, because loading the sources into a new one takes longer than most of them run. The other
- * long files are isolated: they start devices, browsers or processes.
+ * compute in their thread or start commands, because loading the sources into a new one takes longer than most of them
+ * run. The other long files are isolated: they open devices, or start ranks.
  */
 function tests(
   name: string,
   include: readonly string[],
   others: readonly string[],
   isolate: boolean,
+  more: TestProjectInlineConfiguration['test'] = {},
 ): TestProjectInlineConfiguration {
   const exclude = [...configDefaults.exclude, '**/dist/**', ...others];
-  return { extends: true, test: { name, include: [...include], exclude, isolate } };
+  return { extends: true, test: { name, include: [...include], exclude, isolate, ...more } };
 }
 
-/** The isolated files that took longest when all were measured. */
+/** The name of the project whose files take longest. */
+const COMMANDS = 'full with commands';
+/** What these tests start are the built packages (test/support/shardwise-command.ts). */
+const OF_BUILDS = { globalSetup: ['test/bundle-packages.ts'], env: { SHARDWISE_BUILT: '1' } };
+
+/** The files that took longest when all were measured. */
 const LONG =
-  /\/(packages|site|pages-on-phones|trainings|serving|products|contract|example-gpt|hosts|example-files)\.full\./;
+  /\/(packages|site|trainings|example-gpt|hosts|example-files|examples|pages-on-phones|elastic|cli|serve-replicas)\.full\./;
 
 /**
  * Files that take minutes begin first, so that no worker is left with one when the others have ended. Those that share a
@@ -69,8 +90,8 @@ const LONG =
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const rank = ({ moduleId, project }: TestSpecification): number =>
-      !project.config.isolate ? 2 : LONG.test(moduleId) ? 0 : 1;
+    const rank = ({ moduleId, project: { name, config } }: TestSpecification): number =>
+      name === COMMANDS ? (LONG.test(moduleId) ? 0 : 1) : config.isolate ? 2 : 3;
     return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
@@ -94,9 +115,14 @@ export default defineConfig(({ mode }) => {
         ...(onlySlow ? [] : [tests('packages', OF_PACKAGES, [...ALONE, ...FULL, ...SLOW], false)]),
         ...(onlySlow ? [] : [tests('all', OF_ALL, [...ALONE, ...FULL, ...SLOW], false)]),
         ...(onlySlow ? [] : [tests('alone', ALONE, [...FULL, ...SLOW], true)]),
-        ...(withFull && !onlySlow ? [tests('full', FULL, [...FULL_IN_THREAD, ...SLOW], true)] : []),
+        ...(withFull && !onlySlow
+          ? [tests(COMMANDS, FULL_OF_COMMANDS, SLOW, false, OF_BUILDS)]
+          : []),
+        ...(withFull && !onlySlow
+          ? [tests('full', FULL, [...FULL_IN_THREAD, ...FULL_OF_COMMANDS, ...SLOW], true)]
+          : []),
         ...(withFull && !onlySlow ? [tests('full in thread', FULL_IN_THREAD, SLOW, false)] : []),
-        ...(withSlow ? [tests('slow', SLOW, [], true)] : []),
+        ...(withSlow ? [tests('slow', SLOW, [], true, OF_BUILDS)] : []),
       ],
       passWithNoTests: onlySlow,
       globalSetup: ['test/temporary-folder.ts'],

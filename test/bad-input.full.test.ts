@@ -536,7 +536,7 @@ describe('ranks that disagree', () => {
       const outcomes = await settleRanks(size, new URL('./ranks/disagree.ts', import.meta.url), {
         world,
         data: disagreement,
-        timeoutMs: 20_000,
+        timeoutMs: 60_000,
       });
       const failures = outcomes.flatMap((outcome) =>
         outcome.status === 'rejected' ? [outcome.error.report] : [],

@@ -16,11 +16,11 @@ import {
   savePretrained,
 } from '@shardwise/models/node';
 import { interpreter } from '@shardwise/testing';
-import { spawnRanks } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
 import { z } from 'zod';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { lossesSchema, type Task } from './ranks/train-in-a-bucket.ts';
+import { runRanks } from './support/run-ranks.ts';
 import { type S3Server, startS3 } from './support/s3-server.ts';
 
 // Models, checkpoints and data sets lie in a bucket, and are used there as in a folder.
@@ -58,7 +58,7 @@ afterAll(async () => {
 
 async function train(ranks: number, data: Task): Promise<readonly number[]> {
   const world = createThreadsWorld({ size: ranks, arenaBytes: 64 * 1024 * 1024 });
-  const found = await spawnRanks(ranks, url, { world, data, timeoutMs: 200_000 });
+  const found = await runRanks(ranks, url, { world, data, timeoutMs: 200_000 });
   const [losses = []] = z.array(lossesSchema).length(ranks).parse(found);
   return losses;
 }

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { blocksOf, documents, fileNameOf, repository } from './support/documents.ts';
 import { expectRun } from './support/expect-run.ts';
 import { runCommand } from './support/run-command.ts';
+import { runShardwise } from './support/run-shardwise.ts';
 
 const blocks = documents.flatMap(blocksOf);
 /** The programs that call init. `packages.full.test.ts` runs all programs on one rank. */
@@ -16,7 +17,6 @@ const ranksPrograms = blocks.filter(
 const folder = join(repository, '.vitest', 'readme');
 /** The folder in which programs run. It is deleted with everything that they write. */
 const cwd = mkdtempSync(join(tmpdir(), 'shardwise-readme-'));
-const launcher = join(repository, 'packages', 'shardwise', 'src', 'cli', 'main.ts');
 
 beforeAll(() => {
   rmSync(folder, { recursive: true, force: true });
@@ -48,8 +48,7 @@ describe('the code of READMEs, CONTRIBUTING and docs', () => {
     '%s runs on two ranks',
     async (_, block) => {
       const script = join(folder, fileNameOf(block));
-      const run = await runCommand('node', [launcher, 'run', '--nproc', '2', script], { cwd });
-      expectRun(run, block);
+      expectRun(await runShardwise(['run', '--nproc', '2', script], { cwd }), block);
     },
   );
 });

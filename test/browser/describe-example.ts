@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reasonWithoutBrowser, requireBrowser } from '@shardwise/testing/node';
 import { chromium, type Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect } from 'vitest';
 import { build } from 'vite';
 import { repository } from '../support/documents.ts';
+import { oncePerRun } from '../support/once-per-run.ts';
 import { serveFolder } from './serve-folder.ts';
 
 const root = join(repository, 'examples', 'browser');
@@ -32,11 +31,12 @@ export function describeExample(title: string, tests: (open: OpenExample) => voi
   describe.skipIf(reason !== undefined)(
     reason === undefined ? title : `${title}: ${reason}`,
     () => {
-      const folder = mkdtempSync(join(tmpdir(), 'shardwise-example-'));
+      let folder = '';
       beforeAll(async () => {
-        await build({ root, logLevel: 'error', build: { outDir: folder, emptyOutDir: true } });
+        folder = await oncePerRun('browser-example', async (outDir) => {
+          await build({ root, logLevel: 'error', build: { outDir, emptyOutDir: true } });
+        });
       });
-      afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
       tests(async ({ path, width, withWebGpu = false }, body) => {
         await using server = await serveFolder(folder, { isolated: true, tasks: [] });

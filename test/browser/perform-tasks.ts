@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { wasm } from '@shardwise/backend-cpu/wasm';
 import { manualSeed, nn, optim, setRank } from '@shardwise/core';
 import { openPage, reasonWithoutBrowser } from '@shardwise/testing/node';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect } from 'vitest';
 import { z } from 'zod';
+import { oncePerRun } from '../support/once-per-run.ts';
 import { buildPage } from './build-page.ts';
 import { batch, Classifier, rowsOf } from './page/classifier.ts';
 import type { Task } from './page/task.ts';
@@ -122,9 +121,11 @@ export function describePage(title: string, tests: (perform: PerformTasks) => vo
   const reason = reasonWithoutBrowser();
   const name = reason === undefined ? title : `${title}: ${reason}`;
   describe.skipIf(reason !== undefined)(name, () => {
-    const folder = mkdtempSync(join(tmpdir(), 'shardwise-page-'));
-    beforeAll(() => buildPage(join(import.meta.dirname, 'page'), folder));
-    afterAll(() => rmSync(folder, { recursive: true, force: true }));
+    let folder = '';
+    beforeAll(async () => {
+      const root = join(import.meta.dirname, 'page');
+      folder = await oncePerRun('page', (outDir) => buildPage(root, outDir));
+    });
     tests(async (tasks, { isolated = true, withWebGpu = false } = {}) => {
       await using server = await serveFolder(folder, { isolated, tasks });
       await using _page = openPage(server.url, { withWebGpu });

@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { TestHost } from '@shardwise/testing/hosts';
 import { repository } from './documents.ts';
 import type { Ended } from './run-command.ts';
+import { commandVariables, commandWords } from './shardwise-command.ts';
 
-const launcher = join(repository, 'packages', 'shardwise', 'src', 'cli', 'main.ts');
+const [program = '', ...words] = commandWords;
 
 export const exampleScript: string = join(repository, 'examples', 'gpt', 'train.ts');
 
@@ -21,17 +22,16 @@ export interface RunShardwiseOptions {
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** Runs the `shardwise` command from the sources, in a process of its own. */
+/** Runs the `shardwise` command in a process of its own. */
 export function runShardwise(
   args: readonly string[],
   { cwd, when, host, variables }: RunShardwiseOptions,
 ): Promise<Ended> {
-  const words = ['--conditions=@shardwise/source', launcher, ...args];
-  const options = { cwd, env: { ...process.env, ...variables } };
+  const options = { cwd, env: { ...commandVariables(), ...variables } };
   const child =
     host === undefined
-      ? spawn(process.execPath, words, options)
-      : host.spawn(process.execPath, words, options);
+      ? spawn(program, [...words, ...args], options)
+      : host.spawn(program, [...words, ...args], options);
   let stdout = '';
   let stderr = '';
   let isDone = false;

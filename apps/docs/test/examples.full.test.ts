@@ -16,7 +16,7 @@ test.each(examples)('%s prints what it says', async (name) => {
   const [block] = codeBlocks(name, `\`\`\`ts\n${code}\`\`\`\n`);
   if (block === undefined) throw new Error(`${name} has no code`);
   expect(block.prints.length).toBeGreaterThan(0);
-  const run = await runCommand('node', [join(folder, name)], { cwd: folder });
+  const run = await runCommand('node', [join(folder, name)], { cwd: folder, fromSource: false });
   expectRun(run, block);
   // These programs need a terminal, so pages show their recorded output.
   if (/from 'node:/.test(code)) {

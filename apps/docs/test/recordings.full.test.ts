@@ -6,10 +6,10 @@ import { hostname, tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { findMpis } from '@shardwise/testing/node';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { commandVariables, commandWords } from '../../../test/support/shardwise-command.ts';
 
 const repository = join(import.meta.dirname, '../../..');
 const examples = join(import.meta.dirname, '../examples');
-const main = join(repository, 'packages/shardwise/src/cli/main.ts');
 
 /** With this variable the test writes the files instead of comparing them. */
 const isUpdate = process.env['SHARDWISE_UPDATE_RECORDINGS'] === '1';
@@ -76,13 +76,10 @@ test.for(Object.entries(recordings))(
 /** Returns what a command writes to both streams, in order, without stacks and this machine's name. */
 async function run(command: string, index: number): Promise<string> {
   const words = command.replace('10.0.0.1:29400', meetingPoint).split(' ');
-  const node = [process.execPath, '--conditions=@shardwise/source'];
   const [program = '', ...args] =
     words[0] === 'npx'
-      ? [...node, main, ...words.slice(2)]
-      : words[0] === 'node'
-        ? [...node, ...words.slice(1)]
-        : words.flatMap((word) => (word === 'node' ? node : word));
+      ? [...commandWords, ...words.slice(2)]
+      : words.map((word) => (word === 'node' ? process.execPath : word));
   const launcher =
     words[0] === 'mpirun' && mpi !== undefined && 'launcher' in mpi ? mpi.launcher : undefined;
   const path = join(folder, `output-${index}.txt`);
@@ -91,7 +88,7 @@ async function run(command: string, index: number): Promise<string> {
   const options = launcher?.argumentsFor(2).slice(0, -2) ?? [];
   const child = spawn(launcher?.command ?? program, [...options, ...args], {
     cwd: folder,
-    env: { ...process.env, ...launcher?.environment, NO_COLOR: '1' },
+    env: { ...commandVariables(), ...launcher?.environment, NO_COLOR: '1' },
     stdio: ['ignore', file.fd, file.fd],
   });
   await once(child, 'close');

@@ -2,40 +2,25 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { describeSite } from './site/describe-site.ts';
 import { rowsOf } from './site/rows-of.ts';
-import { trainInPage } from './site/train-in-page.ts';
+import { trainExperts, trainInPage } from './site/train-in-page.ts';
 
 describeSite('trainings in pages', (site) => {
   test('a rank that is killed is named, and all go on from the last checkpoint to the loss of a run without it', async () => {
     const { page } = await site.open('/explore/training');
-    const undisturbed = await trainInPage(page, { Ranks: '3', Strategy: 'fsdp' });
+    const undisturbed = await trainInPage(page, { Ranks: '2', Strategy: 'fsdp' });
     // The test steps, so that the training is not over before the rank is killed.
     for (let step = 1; step <= 22; step++) {
       await page.getByRole('button', { name: 'Step', exact: true }).click();
       await page.locator('.summary', { hasText: `Paused: ${step} of` }).waitFor();
     }
-    await page.getByRole('button', { name: 'Kill rank 2' }).click();
-    await page.getByText('rank 2 of the world ended the group').first().waitFor();
+    await page.getByRole('button', { name: 'Kill rank 1' }).click();
+    await page.getByText('rank 1 of the world ended the group').first().waitFor();
     await page.getByText(/started again, from the checkpoint of step 20\./).waitFor();
     const summary = page.locator('.summary', { hasText: /^Done/ });
     await summary.waitFor({ timeout: 120_000 });
     expect(await summary.textContent()).toContain(`loss ${undisturbed}`);
     await page.close();
   }, 300_000);
-
-  test('a timeline shows what each rank computes and sends, and its numbers are a file', async () => {
-    const { page, problems } = await site.open('/explore/training');
-    await trainInPage(page, { Ranks: '2', Strategy: 'ddp' });
-    const timeline = page.locator('.timeline');
-    expect(await timeline.locator('rect').count()).toBeGreaterThan(8);
-    await timeline.getByText('Numbers').click();
-    const file = page.waitForEvent('download');
-    await timeline.getByRole('button', { name: /CSV/ }).click();
-    const rows = (await readFile(await (await file).path(), 'utf8')).trim().split('\r\n');
-    expect(rows[0]).toBe('rank,kind,what,begins (ms),takes (ms)');
-    expect(rows.filter((row) => /^[01],collective,allReduce/.test(row)).length).toBeGreaterThan(1);
-    expect(problems).toEqual([]);
-    await page.close();
-  }, 200_000);
 
   test('DDP beside FSDP: one press trains both, the losses coincide, a rank keeps half, and the messages are known', async () => {
     const { page, problems } = await site.open('/explore/ddp-fsdp');
@@ -79,19 +64,15 @@ describeSite('trainings in pages', (site) => {
     await page.close();
   }, 200_000);
 
-  test('experts drop most tokens where nothing balances them, and few by a loss', async () => {
+  // The slow test balances them by nothing, and by a bias.
+  test('experts drop few tokens by a loss', async () => {
     const { page, problems } = await site.open('/explore/experts');
-    const dropped = async (balance: string): Promise<number> => {
-      const loss = await trainInPage(page, { Balance: balance, Capacity: '1.25 shares' });
-      expect(loss).toBeLessThan(balance === 'by nothing' ? 1 : 0.4);
-      const text = await page.locator('.loads').textContent();
-      return Number(/([\d.]+) % of tokens are dropped/.exec(text ?? '')?.[1]);
-    };
-    expect(await dropped('by nothing')).toBeGreaterThan(25);
-    expect(await dropped('by a loss')).toBeLessThan(15);
+    const { loss, dropped } = await trainExperts(page, 'by a loss');
+    expect(loss).toBeLessThan(0.4);
+    expect(dropped).toBeLessThan(15);
     expect(problems).toEqual([]);
     await page.close();
-  }, 400_000);
+  }, 200_000);
 
   test('workers of a parameter server wait for a slow one, or have gradients that are stale', async () => {
     const { page, problems } = await site.open('/explore/servers');
@@ -108,14 +89,11 @@ describeSite('trainings in pages', (site) => {
     );
     expect(await trainInPage(page, { Consistency: 'asynchronous' })).toBeLessThan(0.3);
     expect(await worst(0)).toBeGreaterThan(3);
-    expect(await trainInPage(page, { Consistency: 'at most 4 steps stale' })).toBeLessThan(0.2);
-    const lead = await workers.locator('tbody tr').nth(1).locator('td').nth(1).innerText();
-    expect(Number.parseInt(lead, 10)).toBeLessThanOrEqual(5);
     expect(problems).toEqual([]);
     await page.close();
   }, 400_000);
 
-  test('a sine is fitted, and two spirals are told apart, with the points of each rank in its mark', async () => {
+  test('a sine is fitted, and two spirals are told apart, with the points and times of each rank', async () => {
     const { page, problems } = await site.open('/explore/training');
     expect(await trainInPage(page, { Task: 'sine', Ranks: '1' })).toBeLessThan(0.01);
     await trainInPage(page, { Task: 'two spirals', Ranks: '2' });
@@ -124,6 +102,15 @@ describeSite('trainings in pages', (site) => {
     expect(
       await page.locator('.plot').first().locator('rect[stroke="var(--rank-1)"]').count(),
     ).toBe(48);
+    // The timeline shows what each rank computes and sends, and its numbers are a file.
+    const timeline = page.locator('.timeline');
+    expect(await timeline.locator('rect').count()).toBeGreaterThan(8);
+    await timeline.getByText('Numbers').click();
+    const file = page.waitForEvent('download');
+    await timeline.getByRole('button', { name: /CSV/ }).click();
+    const rows = (await readFile(await (await file).path(), 'utf8')).trim().split('\r\n');
+    expect(rows[0]).toBe('rank,kind,what,begins (ms),takes (ms)');
+    expect(rows.filter((row) => /^[01],collective,allReduce/.test(row)).length).toBeGreaterThan(1);
     expect(problems).toEqual([]);
     await page.close();
   }, 200_000);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { describeSite } from './site/describe-site.ts';
 import { expectPrinted, programsOf } from './site/playground.ts';
-import { trainInPage } from './site/train-in-page.ts';
+import { trainExperts, trainInPage } from './site/train-in-page.ts';
 
 describeSite('long trainings in pages', (site) => {
   test('a transformer adds numbers that it has never seen', async () => {
@@ -39,13 +39,24 @@ describeSite('long trainings in pages', (site) => {
     await page.close();
   }, 300_000);
 
-  test('experts drop few tokens by a bias', async () => {
+  test('experts drop most tokens where nothing balances them, and few by a bias', async () => {
     const { page, problems } = await site.open('/explore/experts');
-    const loss = await trainInPage(page, { Balance: 'by a bias', Capacity: '1.25 shares' });
-    expect(loss).toBeLessThan(0.4);
-    const text = await page.locator('.loads').textContent();
-    const share = /([\d.]+) % of tokens are dropped/.exec(text ?? '')?.[1];
-    expect(Number(share)).toBeLessThan(15);
+    const unbalanced = await trainExperts(page, 'by nothing');
+    expect(unbalanced.loss).toBeLessThan(1);
+    expect(unbalanced.dropped).toBeGreaterThan(25);
+    const balanced = await trainExperts(page, 'by a bias');
+    expect(balanced.loss).toBeLessThan(0.4);
+    expect(balanced.dropped).toBeLessThan(15);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 400_000);
+
+  test('workers of a parameter server that may be at most 4 steps stale lead by no more', async () => {
+    const { page, problems } = await site.open('/explore/servers');
+    expect(await trainInPage(page, { Consistency: 'at most 4 steps stale' })).toBeLessThan(0.2);
+    const workers = page.getByRole('region', { name: 'The workers' });
+    const lead = await workers.locator('tbody tr').nth(1).locator('td').nth(1).innerText();
+    expect(Number.parseInt(lead, 10)).toBeLessThanOrEqual(5);
     expect(problems).toEqual([]);
     await page.close();
   }, 300_000);

@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { decodeSafetensors } from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { commandText } from '../src/cli/command-text.ts';
+import { commandVariables, commandWords } from '../../../test/support/shardwise-command.ts';
 import { loadCheckpoint } from '../src/checkpoint/load/load-checkpoint.ts';
 
-const main = join(import.meta.dirname, '..', 'src', 'cli', 'main.ts');
+const [program = '', ...words] = commandWords;
 const train = join(import.meta.dirname, 'fixtures', 'train.ts');
 const outcomes = join(import.meta.dirname, 'fixtures', 'outcomes.ts');
 
@@ -27,9 +28,7 @@ function shardwise(
   args: readonly string[],
   onOutput: (stdout: string, interrupt: () => void) => void = () => undefined,
 ): Promise<Ended> {
-  const child = spawn(process.execPath, ['--conditions=@shardwise/source', main, ...args], {
-    cwd: directory,
-  });
+  const child = spawn(program, [...words, ...args], { cwd: directory, env: commandVariables() });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -2,8 +2,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { commandVariables, commandWords } from '../../../test/support/shardwise-command.ts';
 
-const main = join(import.meta.dirname, '..', 'src', 'cli', 'main.ts');
+const [program = '', ...words] = commandWords;
 
 export function fixture(name: string): string {
   return join(import.meta.dirname, 'fixtures', name);
@@ -21,9 +22,9 @@ export class Command {
     args: readonly string[],
     { cwd, env = {} }: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv },
   ) {
-    this.#child = spawn(process.execPath, ['--conditions=@shardwise/source', main, ...args], {
+    this.#child = spawn(program, [...words, ...args], {
       cwd,
-      env: { ...process.env, ...env },
+      env: { ...commandVariables(), ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {

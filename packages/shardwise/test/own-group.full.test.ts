@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { commandVariables } from '../../../test/support/shardwise-command.ts';
 import { Command, fixture } from './command.ts';
 
 let cwd = '';
@@ -53,7 +54,10 @@ describe("init with the script's own group", () => {
 
   it('needs no launcher: rank 0 prints the steps, and all use one run directory', async () => {
     const node = promisify(execFile);
-    const { stdout } = await node(process.execPath, [script, '2'], { cwd });
+    const { stdout } = await node(process.execPath, [script, '2'], {
+      cwd,
+      env: commandVariables(),
+    });
     expect(stdout).toMatch(/^transport: own \(2 ranks of the script's own group\)$/m);
     expect(stdout.match(/^step 3\/3 {2}loss 0\.3333 {2}sum 12 /gm)).toHaveLength(1);
     const [, folder = ''] = /rank 1 has 12 in (.*)$/m.exec(stdout) ?? [];

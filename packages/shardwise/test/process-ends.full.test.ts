@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { webgpu } from '@shardwise/backend-webgpu';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
+import { commandVariables } from '../../../test/support/shardwise-command.ts';
 import { fixture } from './command.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
@@ -15,11 +16,10 @@ interface Ended {
 }
 
 async function train(how: 'close' | 'leave'): Promise<Ended> {
-  const child = spawn(
-    process.execPath,
-    ['--conditions=@shardwise/source', fixture('train-and-end.ts'), how],
-    { env: { ...process.env, SHARDWISE_DEVICE: 'webgpu' }, timeout: patienceMs },
-  );
+  const child = spawn(process.execPath, [fixture('train-and-end.ts'), how], {
+    env: { ...commandVariables(), SHARDWISE_DEVICE: 'webgpu' },
+    timeout: patienceMs,
+  });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { readCluster } from '@shardwise/planner';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { runShardwise } from '../../../test/support/run-shardwise.ts';
+import { commandVariables } from '../../../test/support/shardwise-command.ts';
 import { fixture } from './command.ts';
 
 const script = fixture('profiled.ts');
@@ -70,11 +71,10 @@ describe('shardwise profile', () => {
   });
 
   it('is not needed without launcher either: the script prints the profile', async () => {
-    const { stderr } = await promisify(execFile)(
-      process.execPath,
-      ['--conditions=@shardwise/source', script, '6', '3'],
-      { cwd },
-    );
+    const { stderr } = await promisify(execFile)(process.execPath, [script, '6', '3'], {
+      cwd,
+      env: commandVariables(),
+    });
     expect(stderr).toMatch(/^Profile of steps 2 to 3 on rank 0: /m);
     const [, path = ''] = /^Profile: (.*profile\.html)$/m.exec(stderr) ?? [];
     expect(await readFile(join(cwd, path), 'utf8')).toContain('Roofline');

@@ -119,7 +119,7 @@ describe('--min-nproc', { timeout: 240_000 }, () => {
   });
 
   it('needs no launcher: the example of the guide trains alone', async () => {
-    const { exitCode, output } = await runCommand('node', [example], { cwd });
+    const { exitCode, output } = await runCommand('node', [example], { cwd, fromSource: false });
     expect(exitCode, output).toBe(0);
     expect(output).toContain('step 200');
   });

@@ -14,3 +14,13 @@ export async function trainInPage(
   const [, loss = 'none'] = /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '') ?? [];
   return Number(loss);
 }
+
+/** Trains experts that are balanced in one way. Returns the last loss, and the percentage of tokens that are dropped. */
+export async function trainExperts(
+  page: Page,
+  balance: string,
+): Promise<{ readonly loss: number; readonly dropped: number }> {
+  const loss = await trainInPage(page, { Balance: balance, Capacity: '1.25 shares' });
+  const text = await page.locator('.loads').textContent();
+  return { loss, dropped: Number(/([\d.]+) % of tokens are dropped/.exec(text ?? '')?.[1]) };
+}

@@ -34,8 +34,9 @@ export async function openStore(options: OpenStoreOptions): Promise<OpenedStore>
   const { host, port, secret, jobId, place, timeoutMs } = options;
   const server = place === undefined || place === 0 ? await serve(options) : undefined;
   const at = server === undefined ? { host, port } : { host: server.host, port: server.port };
-  const store = await connectStore({ ...at, secret, timeoutMs });
+  let store: Store | undefined;
   try {
+    store = await connectStore({ ...at, secret, timeoutMs });
     const own = new TextEncoder().encode(jobId);
     if (server !== undefined) await store.set(JOB_KEY, own);
     const found = new TextDecoder().decode(await store.get(JOB_KEY, { timeoutMs }));
@@ -43,7 +44,7 @@ export async function openStore(options: OpenStoreOptions): Promise<OpenedStore>
     const address = server === undefined ? await addressTowards(host, port) : server.host;
     return { store, ...at, host, server, address };
   } catch (error) {
-    store.close();
+    store?.close();
     server?.close();
     throw error;
   }
