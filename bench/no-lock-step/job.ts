@@ -4,7 +4,7 @@ import type { dist } from 'shardwise';
 export interface Contestant {
   readonly name: string;
   /** Null: data parallelism, whose ranks agree in each step. */
-  readonly diloco: Pick<dist.DiLoCoOptions, 'every' | 'bits' | 'outer'> | null;
+  readonly diloco: (Pick<dist.DiLoCoOptions, 'bits' | 'outer'> & { readonly every: number }) | null;
   /**
    * The probability that a rank is away in a round, from 0 to 1. All of them train as many tokens together as without
    * departures, or a round less. Absent: the ranks are the same all the time.
