@@ -1,3 +1,4 @@
+import type { CapturedStack } from './base/stack.ts';
 import type { CallSite } from './graph/call-site.ts';
 import type { CollectiveOrder, ForwardPass, Unissued } from './graph/collective-order.ts';
 import type { GraphObserver } from './graph/graph-observer.ts';
@@ -42,6 +43,8 @@ export interface Scope {
   readonly region: Region | null;
   /** The call site of new nodes, or 'none'. Null: each node captures its own. */
   readonly site: CallSite | 'none' | null;
+  /** Keeps the stack of the call of the library that makes new nodes. Undefined: each node captures its own. */
+  readonly stack?: CapturedStack | undefined;
   /** A scalar. If it is true in a run, tensors that are assigned to keep their contents. */
   readonly skipsUpdatesIf: Node | null;
   /** The group that updates belong to, of which a run makes either all or none. */

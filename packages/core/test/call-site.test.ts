@@ -1,5 +1,5 @@
 import { interpreter } from '@shardwise/testing';
-import { manualSeed, nn, ones, optim, setRank } from '@shardwise/core';
+import { manualSeed, nn, ones, optim, setRank, type Tensor } from '@shardwise/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CallSite } from '../src/graph/call-site.ts';
 import { userLine } from '../src/base/stack.ts';
@@ -55,6 +55,33 @@ describe('stacks of a step whose plan is not made yet', () => {
       counts.push(capture.mock.calls.length);
     }
     expect(counts[1]).toBe(counts[0]);
+  });
+
+  it('are taken of a function of the library once, for all the nodes that it makes', () => {
+    const [x, y] = [ones([3, 2]), ones([3, 2])];
+    capture.mockClear();
+    const { node } = nn.functional.smoothL1Loss(x, y);
+    expect(capture).toHaveBeenCalledTimes(1);
+    const sites = [node, ...node.inputs].map(({ site }) => site);
+    expect(new Set(sites.map((site) => site?.operation)).size).toBeGreaterThan(1);
+    for (const site of sites) expect(site?.line).toMatch(/call-site\.test\.ts/);
+  });
+
+  it('of a module of the user inside one of the library are its own', () => {
+    const lines: (string | null | undefined)[] = [];
+    const { stack: here = '' } = new Error('here');
+    class Doubled extends nn.Linear {
+      override forward(x: Tensor): Tensor {
+        const doubled = super.forward(x).mul(2);
+        lines.push(doubled.node.site?.line);
+        return doubled;
+      }
+    }
+    const layer = new nn.TransformerEncoderLayer(4, 2, { dimFeedforward: 4 });
+    layer.linear1 = new Doubled(4, 4);
+    layer.forward(ones([1, 3, 4]));
+    const [line = 0] = (userLine(here) ?? '').match(/(?<=:)\d+(?=:)/)?.map(Number) ?? [];
+    expect(lines.map((each) => each?.split(':').at(-2))).toEqual([String(line + 3)]);
   });
 
   it('of a gradient are those of the operation that it belongs to', () => {

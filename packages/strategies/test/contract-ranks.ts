@@ -1,9 +1,8 @@
 import { createMesh, createThreadsWorld } from '@shardwise/collectives';
-import { runStrategyScenario, type StrategyContract } from '@shardwise/testing';
+import { runStrategyScenario, type StrategyCases, type StrategyContract } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { runRanks } from '../../../test/support/run-ranks.ts';
-import { strategyCases } from './ranks/contract-cases.ts';
 import { trainingMs } from './time-limits.ts';
 
 type Run = StrategyContract['run'];
@@ -18,16 +17,18 @@ export const onThreads: Run = async (size, scenario) => {
   return found.map((value) => ({ status: 'fulfilled', value }));
 };
 
-/** Plays a scenario of the strategy contract. All ranks are in this thread. */
-export const inThisThread: Run = async (size, scenario) => {
-  const found = await onRanks(
-    size,
-    ({ group, device }) => {
-      // The meshes of the scenario record the calls of this group. Its calls are parts of theirs, which have their order.
-      group.orderCalls?.(null);
-      return runStrategyScenario({ group, device, createMesh }, scenario, strategyCases);
-    },
-    onCpu,
-  );
-  return found.map((value) => ({ status: 'fulfilled', value }));
-};
+/** What plays scenarios of the strategy contract with these cases. All ranks are in this thread. */
+export const inThisThread =
+  (cases: StrategyCases): Run =>
+  async (size, scenario) => {
+    const found = await onRanks(
+      size,
+      ({ group, device }) => {
+        // The meshes of the scenario record the calls of this group. Its calls are parts of theirs, which have their order.
+        group.orderCalls?.(null);
+        return runStrategyScenario({ group, device, createMesh }, scenario, cases);
+      },
+      onCpu,
+    );
+    return found.map((value) => ({ status: 'fulfilled', value }));
+  };

@@ -4,4 +4,5 @@ import { inThisThread } from './contract-ranks.ts';
 import { casesOfTwo } from './ranks/contract-cases.ts';
 
 const name = 'each kind of strategy';
-testSuite(strategySuite({ name, cases: casesOfTwo.quick, sizes: [2], run: inThisThread }));
+const cases = casesOfTwo.quick;
+testSuite(strategySuite({ name, cases, sizes: [2], run: inThisThread(cases) }));

@@ -78,8 +78,6 @@ async function hashOf(model: nn.Module): Promise<string> {
   return hash.digest('hex');
 }
 
-/** The number of ranks that compute a layer together. */
-
 const styles = { '0': colwiseParallel(), '2': rowwiseParallel() };
 
 async function observe(context: RankInThread, tp: number): Promise<Outcome> {
@@ -170,7 +168,6 @@ beforeAll(async () => {
 });
 
 describe.each([
-  { size: 2, tp: 1 },
   { size: 3, tp: 1 },
   { size: 4, tp: 2 },
 ])('on $size ranks, of which $tp compute layers together', ({ size, tp }) => {

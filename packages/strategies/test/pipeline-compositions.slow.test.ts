@@ -44,15 +44,17 @@ describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, tas
   });
 });
 
-describe('a pipeline composed with three dimensions', () => {
-  it(
-    'a pipeline composed with three dimensions trains as one rank',
-    { timeout: testMs },
-    async () => {
-      await expectComposed({ axes: layers, names: ['ZeRO-1', 'ZeRO-3'] });
-      expect.hasAssertions();
-    },
-  );
+const plain: Readonly<Record<string, CompositionTask>> = {
+  'batches in two shares': { axes: four, names: ['ZeRO-2', 'FSDP'] },
+  'three dimensions': { axes: layers, names: ['DDP', 'ZeRO-1', 'ZeRO-3', 'FSDP'] },
+};
+
+// The full test has the other compositions.
+describe.each(Object.entries(plain))('a pipeline composed with %s', (_, task) => {
+  it('trains as one rank', { timeout: testMs }, async () => {
+    await expectComposed(task);
+    expect.hasAssertions();
+  });
 });
 
 describe.each(Object.entries(tasks))(

@@ -19,7 +19,7 @@ const timeout = { timeout: testMs };
  * Tests each schedule on 1 to 4 ranks with skips, ties and dropout. It trains like one rank, or it is refused with a
  * named error.
  */
-export function testSchedules(microbatchesOf: (ranks: number) => readonly number[]): void {
+export function testSchedules(microbatchesOf: (ranks: 1 | 2 | 3 | 4) => readonly number[]): void {
   describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
     const cases = (
       schedules: readonly ScheduleName[],

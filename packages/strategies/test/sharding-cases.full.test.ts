@@ -1,4 +1,4 @@
 import { testShardingCases } from './sharding-cases-table.ts';
 
 // The slow test has every strategy run all cases.
-testShardingCases([4], 5);
+testShardingCases([4], 3);

@@ -29,6 +29,8 @@ const dataParallel: Readonly<Record<string, () => Strategy>> = {
 /** Hybrid sharding, if the mesh has a second axis for it. */
 const hybrid: typeof dataParallel = { HSDP: () => fsdp({ replicas: 'replicas' }) };
 
+const strategyNames = Object.keys({ ...dataParallel, ...hybrid });
+
 interface MeshSizes {
   readonly replicas: number;
   readonly dp: number;
@@ -101,11 +103,14 @@ const TOLERANCE = 1e-5;
 /** A training, and the strategy that divides its batch, if there is one. */
 type Case = readonly [title: string, training: string, over: (() => Strategy) | null];
 
-/** Tests trainings of this many steps on every mesh, so many of them with each strategy that shards the batch. */
+/**
+ * Tests trainings of this many steps on every mesh. Each strategy that shards the batch has all of them, or one of its
+ * own.
+ */
 export function tensorParallelTable(
   meshes: readonly MeshSizes[],
   steps: number,
-  trainingsOfStrategy: number = Object.keys(trainings).length,
+  { hasAll }: { readonly hasAll: boolean } = { hasAll: true },
 ): void {
   const alone = new Map<string, Trained>();
 
@@ -127,11 +132,15 @@ export function tensorParallelTable(
       const cases: readonly Case[] =
         batch.length === 0
           ? names.map((name) => [name, name, null])
-          : batch.flatMap(([each, over], row) =>
-              someForRow({ row, rows: batch.length }, names, trainingsOfStrategy).map(
-                (name): Case => [`${each}: ${name}`, name, over],
-              ),
-            );
+          : batch.flatMap(([each, over]) => {
+              const row = strategyNames.indexOf(each);
+              const chosen = someForRow({ row, rows: strategyNames.length }, names, 1);
+              return (hasAll ? names : chosen).map((name): Case => [
+                `${each}: ${name}`,
+                name,
+                over,
+              ]);
+            });
 
       it.each(cases)('trains %s as one rank does', async (_, name, over) => {
         const training = trainings[name] ?? expect.fail(name);

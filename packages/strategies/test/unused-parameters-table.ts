@@ -135,7 +135,7 @@ interface Pass {
 }
 
 const programs = {
-  'one pass a step': { steps: 20, passes: [{}] },
+  'one pass a step': { steps: 10, passes: [{}] },
   'two passes a step': { steps: 4, passes: [{}, {}] },
   'a pass inside noSync': { steps: 4, passes: [{ inNoSync: true }, {}] },
   'evaluations between': { steps: 4, passes: [{ evaluates: true }, {}, { evaluates: true }] },

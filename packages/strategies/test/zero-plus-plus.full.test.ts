@@ -72,7 +72,7 @@ const variants = {
 type VariantName = keyof typeof variants;
 const isVariant = (name: string): name is VariantName => Object.hasOwn(variants, name);
 
-const steps = 6;
+const steps = 4;
 
 const sizes = [24, 40, 40, 3] as const;
 const globalBatch = 16;

@@ -31,7 +31,7 @@ export class StackSampler {
     this.#credit = Math.min(this.#credit + earned, CAPTURES_AT_ONCE);
     if (this.#credit < 1) return undefined;
     this.#credit -= 1;
-    return captureStack(MAX_FRAMES);
+    return captureStack({}, MAX_FRAMES);
   }
 }
 

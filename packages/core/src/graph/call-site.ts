@@ -9,10 +9,10 @@ export class CallSite {
   readonly operation: string;
   readonly #stack: CapturedStack;
 
-  /** Takes the stack of the code that calls this constructor. */
-  constructor(operation: string) {
+  /** Takes the stack of the code that calls this constructor, or that of an earlier call if `stack` has it. */
+  constructor(operation: string, stack?: CapturedStack) {
     this.operation = operation;
-    this.#stack = captureStack();
+    this.#stack = captureStack(stack);
   }
 
   /** The line of user code, as `path:line:column`. Null if it is not known. */

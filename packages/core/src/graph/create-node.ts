@@ -201,6 +201,7 @@ export function atCallSite<T>(site: CallSite | 'none' | null, body: () => T): T 
 
 /** The call site of an operation that is called now. Null if nodes keep no call sites. */
 export function siteOf(operation: string): CallSite | null {
-  const { site } = currentScope();
-  return site === 'none' || !rankState.tracesCallSites ? null : (site ?? new CallSite(operation));
+  const { site, stack } = currentScope();
+  if (site === 'none' || !rankState.tracesCallSites) return null;
+  return site ?? new CallSite(operation, stack);
 }

@@ -1,5 +1,5 @@
 import { noGrad } from '../graph/create-node.ts';
-import { composed, withoutValues } from '../realize/pending/small-values.ts';
+import { composedAll, withoutValues } from '../realize/pending/small-values.ts';
 import { formatShape, sameShape } from '../base/shape.ts';
 import { checkOptions } from '../base/check-options.ts';
 import { ShapeError } from '../spec/errors.ts';
@@ -53,22 +53,25 @@ export function customFunction(definition: FunctionDefinition): (...inputs: Tens
       requireTensors(`${name}: forward`, { 'what it returned': output });
       return output;
     };
-    return composed(() => {
-      const nodes = inputs.map(({ node }) => node);
-      const output = withOwnGradient(
-        nodes,
-        () => value().node,
-        (gradient, own, result) =>
-          withoutValues(() => {
-            const context = {
-              inputs: own.map((node) => new Tensor(node)),
-              output: new Tensor(result),
-            };
-            return checked(name, backward(new Tensor(gradient), context), context.inputs);
-          }).map((part) => part?.node ?? null),
-      );
-      return new Tensor(output);
-    });
+    return composedAll(
+      () => {
+        const nodes = inputs.map(({ node }) => node);
+        const output = withOwnGradient(
+          nodes,
+          () => value().node,
+          (gradient, own, result) =>
+            withoutValues(() => {
+              const context = {
+                inputs: own.map((node) => new Tensor(node)),
+                output: new Tensor(result),
+              };
+              return checked(name, backward(new Tensor(gradient), context), context.inputs);
+            }).map((part) => part?.node ?? null),
+        );
+        return new Tensor(output);
+      },
+      (made) => [made],
+    );
   };
 }
 

@@ -10,7 +10,12 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
+import {
+  contractModels,
+  type StrategyCase,
+  type StrategyCases,
+  type StrategyModel,
+} from '@shardwise/testing';
 import { beside } from './beside.ts';
 import { lossesOfManyModels, outerCases } from './outer-cases.ts';
 import {
@@ -204,7 +209,10 @@ export const strategyCases: StrategyCases = {
   ...stageCases,
 };
 
-/** One strategy of each kind. The quick test has these on two ranks, and the full test has the others. */
+/**
+ * One strategy of each kind. The quick test has these on two ranks, and the full test has the others, each with one of
+ * its models. The slow test has all of them with all models.
+ */
 const ofEachKind = [
   'DDP',
   'DataParallel',
@@ -224,19 +232,41 @@ const isForTwo = ([, { mesh }]: readonly [string, StrategyCase]): boolean => mes
 const compositionsOfTraining = Object.keys(beside).length + 2;
 const composed = Object.keys(layerCases).filter((name) => name.includes(' × '));
 
-/** Chooses two compositions of each training, so that every composition occurs. */
-function isChosen(name: string): boolean {
+/** Chooses a composition of each training, another one of each, and the last one, so that every composition occurs. */
+function isChosenComposition(name: string): boolean {
   const index = composed.indexOf(name);
   const training = Math.floor(index / compositionsOfTraining);
-  return index < 0 || [0, 3].includes((index - training) % compositionsOfTraining);
+  return index === composed.length - 1 || index % compositionsOfTraining === training;
+}
+
+/** Whether the full test has a case that two ranks cannot run: every third outer training, every second pipeline. */
+function isChosen(name: string): boolean {
+  if (composed.includes(name)) return isChosenComposition(name);
+  for (const [cases, every] of [[replicasThatMeet, 3] as const, [stageCases, 2] as const]) {
+    const index = Object.keys(cases).indexOf(name);
+    if (index >= 0) return index % every === 0;
+  }
+  return true;
 }
 
 const casesWhere = (holds: (entry: readonly [string, StrategyCase]) => boolean): StrategyCases =>
   Object.fromEntries(Object.entries(strategyCases).filter(holds));
 
-export const casesOfTwo: Readonly<Record<'quick' | 'full', StrategyCases>> = {
-  quick: casesWhere(([name]) => ofEachKind.includes(name)),
-  full: casesWhere(([name]) => !ofEachKind.includes(name)),
+/** The same cases, each with one of its models: neighbouring cases have different ones. */
+function withOneModel(cases: StrategyCases): StrategyCases {
+  return Object.fromEntries(
+    Object.entries(cases).map(([name, each], row) => {
+      const models = Object.entries(each.models ?? contractModels);
+      const one = models.filter((_, at) => at === row % models.length);
+      return [name, { ...each, models: Object.fromEntries(one) }];
+    }),
+  );
+}
+
+export const casesOfTwo: Readonly<Record<'quick' | 'full' | 'slow', StrategyCases>> = {
+  quick: withOneModel(casesWhere(([name]) => ofEachKind.includes(name))),
+  full: withOneModel(casesWhere((entry) => isForTwo(entry) && !ofEachKind.includes(entry[0]))),
+  slow: casesWhere(isForTwo),
 };
 
 /**

@@ -13,7 +13,7 @@ import { requireShape } from '../functional/require-shape.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
-import { composed } from '../../realize/pending/small-values.ts';
+import { composedAll } from '../../realize/pending/small-values.ts';
 
 /** Options of `MultiheadAttention`. */
 export interface MultiheadAttentionOptions {
@@ -100,14 +100,17 @@ export class MultiheadAttention extends Module {
   /** Self-attention. Shape: x [B, T, E] -> [B, T, E]. */
   forward(x: Tensor, call: MultiheadAttentionCall = {}): Tensor {
     this.#requireInput('x', x);
-    return composed(() => {
-      const { numHeads, keyHeads } = this;
-      const all = this.#heads(linear(x, this.inProjWeight, this.inProjBias));
-      const q = all.slice(1, 0, numHeads);
-      const k = all.slice(1, numHeads, numHeads + keyHeads);
-      const v = all.slice(1, numHeads + keyHeads);
-      return this.#attend(q, k, v, call);
-    });
+    return composedAll(
+      () => {
+        const { numHeads, keyHeads } = this;
+        const all = this.#heads(linear(x, this.inProjWeight, this.inProjBias));
+        const q = all.slice(1, 0, numHeads);
+        const k = all.slice(1, numHeads, numHeads + keyHeads);
+        const v = all.slice(1, numHeads + keyHeads);
+        return this.#attend(q, k, v, call);
+      },
+      (made) => [made],
+    );
   }
 
   /** Cross-attention. Shape: query [B, T, E], key [B, S, E], values [B, S, E] -> [B, T, E]. */
@@ -115,18 +118,21 @@ export class MultiheadAttention extends Module {
     for (const [name, value] of Object.entries({ query, key, values })) {
       this.#requireInput(name, value);
     }
-    return composed(() => {
-      const width = this.numHeads * this.headWidth;
-      const keyRows = this.keyHeads * this.headWidth;
-      const project = (x: Tensor, start: number, stop: number): Tensor => {
-        const weight = this.inProjWeight.slice(0, start, stop);
-        return this.#heads(linear(x, weight, this.inProjBias?.slice(0, start, stop)));
-      };
-      const q = project(query, 0, width);
-      const k = project(key, width, width + keyRows);
-      const v = project(values, width + keyRows, width + 2 * keyRows);
-      return this.#attend(q, k, v, call);
-    });
+    return composedAll(
+      () => {
+        const width = this.numHeads * this.headWidth;
+        const keyRows = this.keyHeads * this.headWidth;
+        const project = (x: Tensor, start: number, stop: number): Tensor => {
+          const weight = this.inProjWeight.slice(0, start, stop);
+          return this.#heads(linear(x, weight, this.inProjBias?.slice(0, start, stop)));
+        };
+        const q = project(query, 0, width);
+        const k = project(key, width, width + keyRows);
+        const v = project(values, width + keyRows, width + 2 * keyRows);
+        return this.#attend(q, k, v, call);
+      },
+      (made) => [made],
+    );
   }
 
   #requireInput(name: string, value: Tensor): void {

@@ -1,4 +1,4 @@
-import { composed } from '../../realize/pending/small-values.ts';
+import { composedAll } from '../../realize/pending/small-values.ts';
 import { checkOptions } from '../../base/check-options.ts';
 import * as option from '../../base/option-rules.ts';
 import type { OptionRules } from '../../base/option-rules.ts';
@@ -79,16 +79,19 @@ export class TransformerDecoderLayer extends Module {
       const inner = this.dropout.forward(this.linear1.forward(y)[this.activation]());
       return this.dropout3.forward(this.linear2.forward(inner));
     };
-    return composed(() => {
-      if (this.normFirst) {
-        const attended = x.add(attend(this.norm1.forward(x)));
-        const remembered = attended.add(remember(this.norm2.forward(attended)));
-        return remembered.add(feed(this.norm3.forward(remembered)));
-      }
-      const attended = this.norm1.forward(x.add(attend(x)));
-      const remembered = this.norm2.forward(attended.add(remember(attended)));
-      return this.norm3.forward(remembered.add(feed(remembered)));
-    });
+    return composedAll(
+      () => {
+        if (this.normFirst) {
+          const attended = x.add(attend(this.norm1.forward(x)));
+          const remembered = attended.add(remember(this.norm2.forward(attended)));
+          return remembered.add(feed(this.norm3.forward(remembered)));
+        }
+        const attended = this.norm1.forward(x.add(attend(x)));
+        const remembered = this.norm2.forward(attended.add(remember(attended)));
+        return this.norm3.forward(remembered.add(feed(remembered)));
+      },
+      (made) => [made],
+    );
   }
 
   protected override nameOf(field: string): string {

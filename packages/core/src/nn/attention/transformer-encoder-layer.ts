@@ -1,4 +1,4 @@
-import { composed } from '../../realize/pending/small-values.ts';
+import { composedAll } from '../../realize/pending/small-values.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { Dropout } from '../layers/dropout.ts';
 import { LayerNorm } from '../norm/layer-norm.ts';
@@ -50,14 +50,17 @@ export class TransformerEncoderLayer extends Module {
       const inner = this.dropout.forward(this.linear1.forward(y)[this.activation]());
       return this.dropout2.forward(this.linear2.forward(inner));
     };
-    return composed(() => {
-      if (this.normFirst) {
-        const attended = x.add(attend(this.norm1.forward(x)));
-        return attended.add(feed(this.norm2.forward(attended)));
-      }
-      const attended = this.norm1.forward(x.add(attend(x)));
-      return this.norm2.forward(attended.add(feed(attended)));
-    });
+    return composedAll(
+      () => {
+        if (this.normFirst) {
+          const attended = x.add(attend(this.norm1.forward(x)));
+          return attended.add(feed(this.norm2.forward(attended)));
+        }
+        const attended = this.norm1.forward(x.add(attend(x)));
+        return this.norm2.forward(attended.add(feed(attended)));
+      },
+      (made) => [made],
+    );
   }
 
   protected override nameOf(field: string): string {

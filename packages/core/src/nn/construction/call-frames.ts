@@ -42,8 +42,7 @@ export function callFrames(inside?: AnyConstructor): readonly CallFrame[] {
   } catch {
     return [];
   } finally {
-    if (prepareStackTrace === undefined) Reflect.deleteProperty(Error, 'prepareStackTrace');
-    else Reflect.set(Error, 'prepareStackTrace', prepareStackTrace);
+    Reflect.set(Error, 'prepareStackTrace', prepareStackTrace);
     Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
   }
 }

@@ -1,3 +1,4 @@
+import type { CapturedStack } from '../../base/stack.ts';
 import { localOf, type Node } from '../../graph/node.ts';
 import { currentScope, rankState, within } from '../../ambient.ts';
 import { elementCount } from '../../base/shape.ts';
@@ -23,14 +24,17 @@ export function noteValue(whole: Node): void {
   if (values.size > MAX_VALUES && oldest !== undefined) values.delete(oldest);
 }
 
-/** Remembers only the result of `body`. The program cannot read the other nodes that `body` builds. */
+/**
+ * Remembers only the result of `body`. The program cannot read the other nodes that `body` builds. No code of the user
+ * runs in `body`, so all its nodes have the line of the call.
+ */
 export function composed<T extends { readonly node: Node }>(body: () => T): T {
-  const result = withoutValues(body);
+  const result = withoutValues(body, currentScope().stack ?? {});
   noteValue(result.node);
   return result;
 }
 
-/** Does what composed does, for a body with several results. */
+/** Does what composed does, for a body with several results, and for one in which modules of the user may run. */
 export function composedAll<T>(
   body: () => T,
   resultsOf: (made: T) => readonly { readonly node: Node }[],
@@ -42,10 +46,10 @@ export function composedAll<T>(
 
 /**
  * Nodes that `body` builds do not count as the program's, so no step computes them unless something asks for
- * them. Throws ConfigError for a body that returns a promise.
+ * them. `stack` keeps the stack that all of them have. Throws ConfigError for a body that returns a promise.
  */
-export function withoutValues<T>(body: () => T): T {
-  return within('a function of the library', { isInLibrary: true }, body);
+export function withoutValues<T>(body: () => T, stack?: CapturedStack): T {
+  return within('a function of the library', { isInLibrary: true, stack }, body);
 }
 
 export function smallValues(): ReadonlySet<Node> {

@@ -55,7 +55,7 @@ async function playAlone(
   cases: StrategyCases,
 ): Promise<readonly (readonly number[])[]> {
   setRank({ device });
-  const known = new Map<string, readonly number[]>();
+  const known = new Map<StrategyModel, Map<string, readonly number[]>>();
   const found: (readonly number[])[] = [];
   for (const { name, model: modelName, steps, shares } of trainings) {
     const { models = contractModels, expectedLosses } = cases[name] ?? {};
@@ -64,9 +64,11 @@ async function playAlone(
       found.push(await expectedLosses(expectedTraining(model, steps, shares)));
       continue;
     }
-    const key = JSON.stringify([models === contractModels ? '' : name, modelName, steps, shares]);
-    const losses = known.get(key) ?? (await trainAlone(expectedTraining(model, steps, shares)));
-    known.set(key, losses);
+    const ofModel = known.get(model) ?? new Map<string, readonly number[]>();
+    known.set(model, ofModel);
+    const key = `${steps} ${shares}`;
+    const losses = ofModel.get(key) ?? (await trainAlone(expectedTraining(model, steps, shares)));
+    ofModel.set(key, losses);
     found.push(losses);
   }
   return found;
