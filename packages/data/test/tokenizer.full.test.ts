@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { hardStrings } from './hard-strings.ts';
 import { gpt2, textOf, trained } from './tokenizer-files.ts';
 
-const strings = hardStrings(3000, 1);
+const strings = hardStrings(10_000, 1);
 const files = [...trained.map((name) => [name, textOf(name)] as const), ['gpt-2', gpt2()] as const];
 
-describe.each(files)('the tokenizer %s on 3,000 hard strings', (_name, file) => {
+describe.each(files)('the tokenizer %s on 10,000 hard strings', (_name, file) => {
   const tokenizer = Tokenizer.fromJson(JSON.parse(file));
   const rust = RustTokenizer.fromString(file);
 

@@ -3,7 +3,7 @@ import { PagedPlans } from './attention/paged-attention.ts';
 import { attentionPlanning } from '../plan/attention/plan-attention-instructions.ts';
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
-import { callThreads } from '../memory/native-calls.ts';
+import { callThreads, poolThreads } from '../memory/native-calls.ts';
 import { Crew, MAX_HELPERS } from './products/crew.ts';
 import { packedBytes } from './products/operand-panels.ts';
 import { PlannedTasks } from './products/planned-tasks.ts';
@@ -54,7 +54,9 @@ export function createProducts(
 
 function resourcesOf(code: ProductResources['code'], threads: number): ProductResources {
   const canOverlap = callThreads();
-  const hasCrew = canOverlap && threads > 1 && threads - 1 <= MAX_HELPERS;
+  // Some threads of the pool stay free, so that files can be read meanwhile.
+  const mostHelpers = Math.min(MAX_HELPERS, poolThreads() - 2);
+  const hasCrew = canOverlap && threads > 1 && threads - 1 <= mostHelpers;
   return {
     code,
     plannedTasks: new PlannedTasks(code),

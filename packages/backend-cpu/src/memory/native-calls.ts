@@ -28,6 +28,10 @@ export function callThreads(): boolean {
  * than the pool, the calls of one would wait for those of another, so it is better to run them in place.
  */
 function poolHasRoom(): boolean {
-  const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? DEFAULT_POOL_THREADS);
-  return threadId <= threads;
+  return threadId <= poolThreads();
+}
+
+/** The number of threads in Node's pool, which all threads of the process share. */
+export function poolThreads(): number {
+  return Number(process.env['UV_THREADPOOL_SIZE'] ?? DEFAULT_POOL_THREADS);
 }

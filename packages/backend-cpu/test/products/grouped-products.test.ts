@@ -34,6 +34,23 @@ describe('products of rows in groups', () => {
   );
 });
 
+describe('products of groups of other sizes on two threads', () => {
+  it.each([
+    { name: 'the second group is larger', counts: [64, 100] },
+    { name: 'the second group is smaller', counts: [100, 3] },
+    { name: 'the first group is small', counts: [1, 150, 12] },
+  ])('have the bits that one thread makes, if $name', async ({ counts: groups }) => {
+    const all = groups.reduce((sum, count) => sum + count);
+    const by = async (threads: number): Promise<unknown> => {
+      setRank({ device: await cpu({ threads }) });
+      const x = values([all, 1000], 1);
+      const w = values([groups.length, 1000, 64], 2);
+      return x.groupedMatmul(w, tensor(groups, 'i32')).data();
+    };
+    expect(await by(2)).toEqual(await by(1));
+  });
+});
+
 const counts = [3, 0, 17, 5];
 const [depth, columns] = [37, 21];
 const rows = counts.reduce((sum, count) => sum + count);

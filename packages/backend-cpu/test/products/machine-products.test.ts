@@ -4,6 +4,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
 import { type InstructionSet, instructionSets } from '../../src/emit/x64/instruction-sets.ts';
+import { planTasks } from '../../src/engines/products/plan-tasks.ts';
+import type { MatrixProduct } from '../../src/program/work/matrix-product.ts';
 import { furthest, numbers } from './product-errors.ts';
 import {
   codes,
@@ -238,6 +240,34 @@ describe('the same bits', () => {
         }),
         { numRuns: 30 },
       );
+    },
+  );
+});
+
+describe('products of few rows and many terms', () => {
+  it.each(Object.entries(codes))(
+    'by %s read rows of bf16 where as much of them is packed as there is memory for',
+    (_, code) => {
+      const of = { kind: 'bf16 to f32', leftPacking: 'bf16', rightPacking: 'bf16' } as const;
+      const kernel = code.tile(of.kind, 'transposed', 1);
+      const reads = (depth: number): boolean => {
+        const product: MatrixProduct = {
+          ...of,
+          rows: 1,
+          columns: 64,
+          depth,
+          left: { byteOffset: 0, rowStride: depth, columnStride: 1 },
+          right: { byteOffset: 0, rowStride: 1, columnStride: depth },
+          result: { byteOffset: 0, rowStride: 64 },
+          scale: 1,
+          addend: null,
+          rounds: false,
+        };
+        return kernel !== undefined && planTasks([product], code).includes(kernel);
+      };
+      expect(reads(4096)).toBe(kernel !== undefined);
+      // A row of 200,000 terms does not fit into the memory for rows.
+      expect(reads(200_000)).toBe(false);
     },
   );
 });

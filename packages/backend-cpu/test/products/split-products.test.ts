@@ -107,6 +107,41 @@ describe('products on several threads', () => {
       );
     },
   );
+
+  it.each(Object.entries(codes))(
+    'of groups are shared out by %s so that every element of each group is made once',
+    (_, code) => {
+      const counts = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 6 });
+      fc.assert(
+        fc.property(counts, fc.integer({ min: 1, max: 4 }), (rows, threads) => {
+          const columns = 16;
+          const starts = rows.map((_, group) => rows.slice(0, group).reduce((a, b) => a + b, 0));
+          const products = rows.map((count, group) => ({
+            ...productOf(count, columns, 100_000),
+            result: { byteOffset: 4 * columns * (starts[group] ?? 0), rowStride: columns },
+          }));
+          const sharing = { code, threads, crew: {}, canOverlap: true };
+          const parts = splitProducts(products, sharing);
+          expect(parts.length).toBeLessThanOrEqual(threads);
+          const made = parts
+            .flat()
+            .flatMap((part) =>
+              Array.from({ length: part.rows }, (_, row) =>
+                Array.from(
+                  { length: part.columns },
+                  (_, column) => part.result.byteOffset / 4 + row * columns + column,
+                ),
+              ).flat(),
+            );
+          const all = rows.reduce((a, b) => a + b, 0) * columns;
+          expect(made.toSorted((a, b) => a - b)).toEqual(
+            Array.from({ length: all }, (_, at) => at),
+          );
+        }),
+        { numRuns: 30 },
+      );
+    },
+  );
 });
 
 describe('loops behind a product on several threads', () => {

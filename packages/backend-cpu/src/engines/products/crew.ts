@@ -2,7 +2,7 @@ import type { ProductCode } from '../../emit/products/product-code.ts';
 import { CREW_BYTES, crewBits, crewFields } from '../../emit/products/crew-layout.ts';
 import { addressOf, alignedBytes } from '../../memory/host-address.ts';
 
-/** The most threads of the pool that wait for parts, so that files can be read meanwhile. */
+/** The most threads of the pool that wait for parts. */
 export const MAX_HELPERS = 2;
 
 /** Parts and the addresses of their frames. */
@@ -46,10 +46,22 @@ export class Crew {
     const helpers = Atomics.load(this.#halves, crewFields.helpers / 4);
     for (let each = helpers; each < this.#helpers; each++) {
       Atomics.add(this.#halves, crewFields.helpers / 4, 1);
-      this.#code.help.async(this.#words, () => {});
+      try {
+        this.#code.help.async(this.#words, () => this.#end());
+      } catch {
+        // There is no room for another call. This thread carries out what no other one takes.
+        Atomics.sub(this.#halves, crewFields.helpers / 4, 1);
+        break;
+      }
     }
     this.#code.work(this.#words);
   }
+
+  /**
+   * Called when a thread has stopped waiting for parts. Machine code reads the words until then, and only this callback
+   * keeps them: the call itself does not.
+   */
+  #end(): void {}
 
   #store(field: 'done' | 'parts' | 'next', value: number): void {
     Atomics.store(this.#halves, crewFields[field] / 4, value);

@@ -151,13 +151,16 @@ function transposesRight({ right }: MatrixProduct): boolean {
 function readsRight(product: MatrixProduct, code: ProductCode): boolean {
   const { kind, rows, columns, depth, left, right, rightPacking } = product;
   const panels = code.panels(kind);
+  const rowBytes = laneBytes(product, { start: 0, size: depth }, code);
   if (transposesRight(product)) {
     return (
       code.tile(kind, 'transposed', 1) !== undefined &&
       rows <= panels.rows &&
       columns >= panels.columns &&
       depth % (SQUARE_UNITS * unitElements(kind)) === 0 &&
-      (kind === 'f32 to f32' ? left.columnStride === 1 : rightPacking === 'bf16')
+      (kind === 'f32 to f32'
+        ? left.columnStride === 1
+        : rightPacking === 'bf16' && panels.rows * rowBytes <= leftBytes(kind, code))
     );
   }
   const leftLanes = Math.ceil(rows / panels.rows) * panels.rows;
@@ -167,7 +170,7 @@ function readsRight(product: MatrixProduct, code: ProductCode): boolean {
     rows < FEW_ROWS &&
     columns >= panels.columns &&
     depth * columns >= LARGE_RIGHT &&
-    leftLanes * laneBytes(product, { start: 0, size: depth }, code) <= leftBytes(kind, code)
+    leftLanes * rowBytes <= leftBytes(kind, code)
   );
 }
 

@@ -62,14 +62,18 @@ export function splitProducts(
     return ranges(products.length, parts, 1).map(({ start, end }) => products.slice(start, end));
   }
   const byRows = first.rows >= first.columns;
-  const divided = ranges(
-    byRows ? first.rows : first.columns,
-    parts,
-    byRows ? code.panels(first.kind).rows : code.panels(first.kind).columns,
+  const panels = code.panels(first.kind);
+  // Products of groups have different numbers of rows, so each is divided by itself.
+  const divided = Array.from({ length: parts }, (_, part) =>
+    products.flatMap((product) => {
+      const own = byRows
+        ? ranges(product.rows, parts, panels.rows)[part]
+        : ranges(product.columns, parts, panels.columns)[part];
+      if (own === undefined) return [];
+      return [byRows ? rowsOf(product, own) : columnsOf(product, own)];
+    }),
   );
-  return divided.map((range) =>
-    products.map((product) => (byRows ? rowsOf(product, range) : columnsOf(product, range))),
-  );
+  return divided.filter(({ length }) => length > 0);
 }
 
 interface Range {

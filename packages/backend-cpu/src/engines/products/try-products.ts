@@ -6,11 +6,20 @@ import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';
 import type { Packing, ProductKind } from '../../program/work/product-kinds.ts';
 
+interface Sizes {
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+}
+
 /**
- * Sizes of a product with several panels on both sides. The last panels have only some of their rows and columns, and
- * the last unit of k has only some of its terms.
+ * Sizes of a product with several panels on both sides, and of one with few rows. The last panels have only some of their
+ * rows and columns, and the last unit of k of the first product has only some of its terms.
  */
-const sizes = { rows: 17, columns: 37, depth: 19 };
+const trials: readonly Sizes[] = [
+  { rows: 17, columns: 37, depth: 19 },
+  { rows: 5, columns: 37, depth: 24 },
+];
 const SCALE = 2;
 
 /** All kinds of products, with the packings of their operands. */
@@ -22,11 +31,19 @@ const ways: readonly (readonly [ProductKind, Packing])[] = [
 ];
 
 /**
- * Computes one product of each kind, with operands that lie both ways, and compares it with JavaScript's result for the
+ * Computes products of each kind, with operands that lie both ways, and compares them with JavaScript's results for the
  * same numbers. Operands, sums and results are small integers, so that nothing is rounded. Returns a description of the
  * first kind that is wrong. Returns undefined if all are right.
  */
 export function wrongOf(code: ProductCode): string | undefined {
+  for (const sizes of trials) {
+    const wrong = wrongOfSizes(code, sizes);
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
+function wrongOfSizes(code: ProductCode, sizes: Sizes): string | undefined {
   const { rows, columns, depth } = sizes;
   const left = Int8Array.from({ length: rows * depth }, (_, index) => (index % 7) - 3);
   const right = Int8Array.from({ length: depth * columns }, (_, index) => (index % 5) - 2);
@@ -45,7 +62,7 @@ export function wrongOf(code: ProductCode): string | undefined {
         ? [transposed(left, rows, depth), transposed(right, depth, columns)]
         : [left, right];
       const operands = { left: stored(a, packing), right: stored(b, packing), addend, transposes };
-      const made = multiply(code, kind, packing, operands);
+      const made = multiply(code, kind, packing, sizes, operands);
       if (made.every((value, index) => value === expected[index])) continue;
       return `products of ${kind} are not what JavaScript makes of the same numbers`;
     }
@@ -67,9 +84,9 @@ function multiply(
   code: ProductCode,
   kind: ProductKind,
   packing: Packing,
+  { rows, columns, depth }: Sizes,
   { left, right, addend, transposes }: Operands,
 ): Float32Array {
-  const { rows, columns, depth } = sizes;
   const isNarrow = kind === 'bf16 to bf16';
   const result = isNarrow ? new Uint16Array(rows * columns) : new Float32Array(rows * columns);
   const product: MatrixProduct = {

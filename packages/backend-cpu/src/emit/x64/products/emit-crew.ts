@@ -6,7 +6,7 @@ import { crewBits, crewFields, type CrewField } from '../../products/crew-layout
 /** How often a thread looks for parts before it gives up, which is some milliseconds. */
 const LOOKS = 1 << 15;
 /** The most parts that a thread of the pool takes in a row, so that other work of the pool has its turn. */
-const MAX_PARTS = 512;
+const MAX_PARTS = 64;
 /** How often a thread looks whether others are done before it lets the system run them. */
 const LOOKS_AT_OTHERS = 1 << 12;
 const SYS_SCHED_YIELD = 24;
