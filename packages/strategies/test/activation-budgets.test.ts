@@ -1,4 +1,5 @@
 import {
+  allReduce,
   fromData,
   hostPages,
   manualSeed,
@@ -9,7 +10,7 @@ import {
 } from '@shardwise/core';
 import { ddp, fsdp, parallelize, pipeline } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 const [rows, width, depth] = [64, 16, 6];
 
@@ -100,6 +101,65 @@ test.each(Object.entries(runs))(
     expect(second?.choices.some(({ recomputed }) => recomputed.length > 0)).toBe(true);
   },
 );
+
+/** What two ranks have whose checkpoint sends values. Its result is read before the backward pass, as a loss is. */
+function readEarly(reads: readonly boolean[], bytes: number | null, pages = false) {
+  return onRanks(
+    2,
+    async ({ rank }) => {
+      manualSeed(3);
+      const [first, second] = [1, 2].map(() => new nn.Linear(width, width, { bias: false }));
+      if (first === undefined || second === undefined) throw new RangeError('no layers');
+      const numbers = Float32Array.from({ length: rows * width }, (_, at) => Math.sin(at + rank));
+      const x = fromData(numbers, [rows, width], 'f32');
+      const plans: number[] = [];
+      const onChoice = ({ plannedBytes }: nn.RecomputationChoice): number =>
+        plans.push(plannedBytes);
+      const speeds = { flopsPerSecond: 1e6, pageBytesPerSecond: 1e12 };
+      const policy =
+        bytes === null ? null : nn.activationMemoryBudget({ bytes, onChoice, ...speeds });
+      const layers = (): Tensor =>
+        first
+          .forward(x)
+          .sin()
+          .add(allReduce(second.forward(x), 'dp').tanh().sin());
+      const values: number[][] = [];
+      for (const isRead of reads) {
+        const options = policy && { policy, ...(pages ? { pages: hostPages() } : {}) };
+        const y = options === null ? layers() : nn.checkpoint(layers, options);
+        if (isRead) values.push([...(await y.data())].map(Number));
+        y.square().mean().backward();
+        for (const { weight } of [first, second]) {
+          values.push([...((await weight.grad?.data()) ?? [])].map(Number));
+          weight.zeroGrad();
+        }
+      }
+      return { values, plans };
+    },
+    { axes: [{ name: 'dp', size: 2 }] },
+  );
+}
+
+describe('a result that is read before its backward pass', () => {
+  const plain = readEarly([true], null);
+
+  test('has the values and gradients of a pass without a budget', async () => {
+    const expected = (await plain).map(({ values }) => values);
+    const [kept] = await readEarly([true], 1e12);
+    expect(kept?.values).toEqual(expected[0]);
+    const least = 0.9 * Math.max(...(kept?.plans ?? []));
+    for (const pages of [false, true]) {
+      const within = await readEarly([true], Math.round(least), pages);
+      expect(within.map(({ values }) => values)).toEqual(expected);
+    }
+  });
+
+  test('is not counted as there in a later pass where it is not read', async () => {
+    const [ranks] = await readEarly([true, true, false], 1e12);
+    const [first, ...later] = ranks?.plans ?? [];
+    expect(later.at(-1)).toBeGreaterThan(first ?? Infinity);
+  });
+});
 
 test('a budget in a pipeline, whose ranks compute parts of a pass, is an error on each', async () => {
   const attempt = onRanks(

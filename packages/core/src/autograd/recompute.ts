@@ -175,7 +175,6 @@ export function recomputing<T>(
 /** Ends the recomputation of a backward pass. Call this when the pass is over. */
 export function endRecomputation(): void {
   const { enteredRegions } = rankState;
-  rankState.backwardFrom = undefined;
   for (const region of enteredRegions) region.close();
   enteredRegions.clear();
   setEra(0);

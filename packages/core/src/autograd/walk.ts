@@ -32,9 +32,14 @@ export interface WalkOptions {
  */
 export function walkBackward(outputs: readonly Seeded[], options: WalkOptions): void {
   const olderId = newestNodeId();
+  const { backwardFrom } = rankState;
   // A rule may walk through a decomposition, which begins no other backward pass.
   rankState.backwardFrom ??= outputs;
-  withoutAutocast(() => walk(outputs, options));
+  try {
+    withoutAutocast(() => walk(outputs, options));
+  } finally {
+    rankState.backwardFrom = backwardFrom;
+  }
   rankState.observer?.backward(olderId);
 }
 

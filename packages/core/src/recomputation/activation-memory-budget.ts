@@ -69,7 +69,9 @@ class ActivationMemoryBudget implements CheckpointBudget {
     const open: OpenPass = { ...pass, plansRun, saved: null };
     this.#open.push(new WeakRef(open));
     const saved = (): SavedNodes => {
-      if (open.saved === null && !this.#isChoosing) this.#choose(open);
+      // A run asks, too, in the middle of its own walk, which a choice would disturb. To it, everything is kept.
+      const isInBackward = rankState.backwardFrom !== undefined;
+      if (open.saved === null && !this.#isChoosing && isInBackward) this.#choose(open);
       return open.saved ?? allKept;
     };
     return {
@@ -200,11 +202,16 @@ function savedBy({ gradients, olderId }: ReturnType<typeof tryBackward>): Readon
   return saved;
 }
 
-/** What a choice depends on: the operations and shapes of the passes, and how many nodes the program made around them. */
+/**
+ * What a choice depends on: the operations and shapes of the passes, which of their values are there, and how many nodes
+ * the program made around them.
+ */
 function keyOf(passes: readonly OpenPass[], firstId: number): string {
   const words = passes.flatMap(({ members, offload }) => [
     offload === null ? 'kept' : 'paged',
-    ...members.map(({ id, op, shape, dtype }) => `${id - firstId}${op}${shape.join('x')}${dtype}`),
+    ...members.map(({ id, op, shape, dtype, value }) => {
+      return `${id - firstId}${value === null ? '' : '='}${op}${shape.join('x')}${dtype}`;
+    }),
   ]);
   return [newestNodeId() - firstId, rankState.pending.size, ...words].join();
 }

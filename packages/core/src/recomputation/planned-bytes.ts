@@ -76,7 +76,7 @@ export function plannedBytes(
   );
 }
 
-/** Collects what a run computes. Throws ConfigError if other ranks compute a part of it, as they do in a pipeline. */
+/** Collects what a run computes. Throws ConfigError if this rank cannot, as in a pipeline, where others compute a part of it. */
 function collectHere(roots: readonly Node[]): Subgraph {
   try {
     return collect(roots, { offered: smallValues() });
@@ -86,7 +86,7 @@ function collectHere(roots: readonly Node[]): Subgraph {
       {
         asked: 'an activationMemoryBudget for a pass that this rank cannot compute by itself',
         found: cause.message,
-        todo: 'Pass another policy to nn.checkpoint, such as nn.keepProducts; in a pipeline, budgets cannot choose',
+        todo: 'Change what made its values unavailable. If that is a pipeline: in a pipeline, budgets cannot choose; pass another policy to nn.checkpoint, such as nn.keepProducts',
       },
       {},
       { cause },

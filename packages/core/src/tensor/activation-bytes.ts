@@ -17,19 +17,7 @@ import { walkBackward } from '../autograd/walk.ts';
 export function activationBytes(loss: TensorHandle): number {
   const root = loss.node;
   const gradients: Node[] = [];
-  const firstId = noGrad(() => {
-    const seed = constantLike(root, 1);
-    walkBackward([{ output: root, gradient: seed }], {
-      needs: (node) => node.requiresGrad,
-      isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
-      gradientsOf: recomputing(gradientsOfNode),
-      onLeaf: (_, gradient) => {
-        if (gradient !== null) gradients.push(gradient);
-      },
-    });
-    return seed.id;
-  });
-  endRecomputation();
+  const firstId = firstIdOfBackward(root, gradients);
   let bytes = 0;
   const seen = new Set<Node>(gradients);
   for (const node of seen) {
@@ -44,4 +32,24 @@ export function activationBytes(loss: TensorHandle): number {
     }
   }
   return bytes;
+}
+
+/** Builds the nodes of a backward pass, and puts the gradients of leaves into `gradients`. Returns the first id. */
+function firstIdOfBackward(root: Node, gradients: Node[]): number {
+  try {
+    return noGrad(() => {
+      const seed = constantLike(root, 1);
+      walkBackward([{ output: root, gradient: seed }], {
+        needs: (node) => node.requiresGrad,
+        isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+        gradientsOf: recomputing(gradientsOfNode),
+        onLeaf: (_, gradient) => {
+          if (gradient !== null) gradients.push(gradient);
+        },
+      });
+      return seed.id;
+    });
+  } finally {
+    endRecomputation();
+  }
 }

@@ -68,7 +68,8 @@ class Segmenter {
   #held = new Set<number>();
   #heldBytes = 0;
   /** The pages of values that are no leaves. They leave when these are computed, or something has waited for them. */
-  readonly #pages: readonly number[];
+  readonly #pages: ReadonlySet<number>;
+  readonly #pagesOf: ReadonlyMap<number, readonly number[]>;
   /** The numbers of rows that no step has read. */
   readonly #unread: Set<number>;
 
@@ -83,9 +84,12 @@ class Segmenter {
     this.#updates = new Set(graph.updates.map(({ value }) => value));
     this.#pinned = new Set([...graph.roots, ...this.#updates, ...graph.rowCounts]);
     this.#unread = new Set(graph.rowCounts.keys());
-    this.#pages = graph.values.flatMap(({ op, inputs: [source = -1] }, id) =>
-      op === 'pageOut' && source >= graph.leafCount ? id : [],
+    const sourceOf = (id: number): number => graph.values[id]?.inputs[0] ?? -1;
+    const pages = graph.values.flatMap(({ op }, id) =>
+      op === 'pageOut' && sourceOf(id) >= graph.leafCount ? id : [],
     );
+    this.#pages = new Set(pages);
+    this.#pagesOf = Map.groupBy(pages, sourceOf);
   }
 
   /** Takes the next value, and those that travel with it. Returns the value after them. */
@@ -96,7 +100,7 @@ class Segmenter {
       this.#compute(id);
       return id + 1;
     }
-    if (this.#pages.includes(id)) return id + 1;
+    if (this.#pages.has(id)) return id + 1;
     const group = bucketFrom(this.#graph, id);
     for (const member of group) this.#readCounts(member);
     this.#waitFor(this.#inputsOf(group));
@@ -171,7 +175,7 @@ class Segmenter {
 
   #waitFor(ids: readonly number[]): void {
     // A page starts when something has waited for its value.
-    const inputs = [...this.#inputsOf(ids.filter((id) => this.#pages.includes(id))), ...ids];
+    const inputs = [...this.#inputsOf(ids.filter((id) => this.#pages.has(id))), ...ids];
     if (inputs.some((input) => this.#held.has(input))) this.#startHeld();
     for (const input of inputs) {
       const group = this.#startedIn.get(input);
@@ -191,7 +195,7 @@ class Segmenter {
 
   /** Has the pages of a value that is there now leave. */
   #leave(id: number): void {
-    for (const page of this.#pages) if (this.#inputsOf([page]).includes(id)) this.#start([page]);
+    for (const page of this.#pagesOf.get(id) ?? []) this.#start([page]);
   }
 
   /**
