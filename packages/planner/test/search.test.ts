@@ -52,7 +52,7 @@ describe('a plan', () => {
       const uneven = planTraining({ model: 'gpt:1.7b', cluster: eight, batch, keep: 1, search });
       expect(uneven.ranked).toHaveLength(1);
       const reasons = uneven.pruned.map(({ reason }) => reason);
-      expect(reasons).toContain('zb1p needs a multiple of pp microbatches');
+      expect(reasons).toContain('zb1p has rounds that the microbatches do not fill');
     }
   });
 

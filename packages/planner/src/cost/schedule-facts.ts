@@ -20,11 +20,13 @@ const STEADY = 4;
 
 const inRounds: ReadonlySet<ScheduleName> = new Set(['interleaved1f1b', 'zb1p', 'zb2p']);
 
-/** Whether microbatches are as many as a schedule can take that goes through them in rounds of one for each rank. */
+/** Whether a schedule can take so many microbatches. Some go through them in equal rounds of at least one for each rank. */
 export function fillsRounds(schedule: ScheduleName, ranks: number, microbatches: number): boolean {
   if (!inRounds.has(schedule) || microbatches % ranks === 0) return true;
-  // One round may be longer.
-  return schedule !== 'interleaved1f1b' && microbatches < 2 * ranks;
+  // The rounds of the others may be longer. `scheduleFacts` plays no more than these.
+  const rounds = Math.max(1, Math.floor(microbatches / ranks));
+  const isPlayed = schedule !== 'interleaved1f1b' && microbatches <= STEADY * ranks;
+  return isPlayed && microbatches % rounds === 0;
 }
 
 /**

@@ -202,7 +202,7 @@ export function refusalOf(
   if (pp * stagesPerRank > layers) return `more stages than the ${layers} layers`;
   if (pp > 1 && microbatches < pp) return 'fewer microbatches than ranks of the pipeline';
   if (!fillsRounds(schedule, pp, microbatches)) {
-    return `${schedule} needs a multiple of pp microbatches`;
+    return `${schedule} has rounds that the microbatches do not fill`;
   }
   if (schedule === 'dualPipeV' && microbatches < 2 * pp) {
     return 'dualPipeV needs twice as many microbatches as ranks';
