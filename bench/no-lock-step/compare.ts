@@ -26,7 +26,8 @@ export interface Summary {
   readonly lossAboveFirst: number;
 }
 
-const ARENA_BYTES: number = 128 << 20;
+/** For each sequence of a rank, which is enough for the large model. */
+const ARENA_BYTES: number = 4 << 20;
 
 /** Trains by each contestant with each seed, over links that are slow on a clock of their own. All ranks are in this thread. */
 export async function compare(job: Job, ranks: number): Promise<readonly Summary[]> {
@@ -67,7 +68,7 @@ async function trainAll(
       setRank({ device, mesh: new dist.LineMesh('dp', own) });
       return train({ job, contestant, seed, links, group, attendance });
     },
-    { createDevice: () => cpu({ byteLength: ARENA_BYTES }) },
+    { createDevice: () => cpu({ byteLength: job.batchSize * ARENA_BYTES }) },
   );
 }
 

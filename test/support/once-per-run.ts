@@ -17,7 +17,8 @@ export async function oncePerRun(
   const failed = join(mark, 'failed');
   try {
     mkdirSync(mark);
-  } catch {
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
     // Another file of tests is making it.
     while (!existsSync(done) && !existsSync(failed)) await pause(200);
     if (existsSync(failed)) throw new Error(`another file of tests could not make: ${name}`);
