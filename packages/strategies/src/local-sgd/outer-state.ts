@@ -25,6 +25,8 @@ interface FragmentDict {
   readonly serverError: HostArray | null;
   /** The mean of a message that is on its way to its outer step. Shape: [n]. */
   readonly mean: HostArray | null;
+  /** The tokens that it has learned from since its anchor. */
+  readonly tokens: number;
 }
 
 /** The state of the outer steps of a rank, on the host. */
@@ -99,7 +101,7 @@ export class OuterState {
     const { updater } = this.#known('stateDict()');
     const fragments: FragmentDict[] = [];
     for (const fragment of updater.fragments) {
-      const { state, names } = fragment;
+      const { state, names, tokens } = fragment;
       if (state === null) continue;
       const agreed = updater.savesMessages ? await fragment.agreed : null;
       const mean = agreed?.kind === 'vector' ? agreed.vector : null;
@@ -110,6 +112,7 @@ export class OuterState {
         workerError: arrayOrNull(state.errors?.worker ?? null),
         serverError: arrayOrNull(state.errors?.server ?? null),
         mean: arrayOrNull(mean),
+        tokens,
       });
     }
     return { ...updater.progress, fragments };
@@ -138,6 +141,7 @@ export class OuterState {
           errors: hasErrors ? { worker: floatsOf(worker), server: floatsOf(server) } : null,
         },
         mean && updater.savesMessages ? floatsOf(mean) : null,
+        saved.tokens,
       );
     }
     updater.restore(progress);
@@ -190,6 +194,8 @@ const fragmentDict = check.object<FragmentDict>({
   workerError: check.nullable(floats),
   serverError: check.nullable(floats),
   mean: check.nullable(floats),
+  // Earlier states have none.
+  tokens: (value = 0, path) => check.checkValue(option.count, value, path),
 });
 
 const outerStateDict = check.object<OuterStateDict>({
