@@ -120,10 +120,12 @@ export class OuterState {
 
   /**
    * Goes on from a saved state. Load the model's parameters with it. Throws CheckpointError, before anything changes, for a
-   * state of another model or of other options, and ConfigError for what is no state.
+   * state of another model or of other options. Throws ConfigError for what is no state, and with `members` after the first
+   * update.
    */
   loadStateDict(dict: unknown): void {
     const { updater, ranks } = this.#known('loadStateDict()');
+    updater.checkRestore();
     const asked = `to load the outer steps of ${this.#strategy}`;
     const todo = 'Load what was saved from a strategy of the same options, for the same model';
     const { fragments, ...progress } = check.checkSavedData(outerStateDict, dict, asked, todo);
