@@ -1,10 +1,11 @@
 import { singleGroup } from '@shardwise/collectives';
-import { fromData, LineMesh, nn, optim, setRank } from '@shardwise/core';
+import { ConfigError, fromData, LineMesh, nn, optim, setRank } from '@shardwise/core';
 import {
   diloco,
   type DiLoCoOptions,
   explain,
   type Members,
+  type OuterState,
   parallelize,
   planFor,
 } from '@shardwise/strategies';
@@ -64,6 +65,28 @@ describe('an outer step of members', () => {
       { number: 2, name: 'other', reason: 'values that are not finite' },
     ]);
   });
+});
+
+it('a member goes on from a saved state before its first update, and not after it', async () => {
+  const train = async (state: object | null): Promise<OuterState> => {
+    const model = new nn.Linear(2, 1);
+    const strategy = diloco({ every: 1, members: new Answering((own) => [own]) });
+    const { outer } = strategy;
+    const parallel = await parallelize(model, strategy);
+    if (state !== null) outer.loadStateDict(state);
+    parallel
+      .forward(fromData(Float32Array.of(1, 2), [1, 2], 'f32'))
+      .sum()
+      .backward();
+    await new optim.SGD(model.parameters(), { lr: 0.1 }).step();
+    return outer;
+  };
+  const saved = await (await train(null)).stateDict();
+  const outer = await train(saved);
+  expect(outer.outerSteps).toBe(2);
+  expect(() => outer.loadStateDict(saved)).toThrow(ConfigError);
+  expect(() => outer.loadStateDict(saved)).toThrow('before the first optimizer.step()');
+  expect(outer.outerSteps).toBe(2);
 });
 
 it('a plan says what a member sends and gets', () => {

@@ -22,7 +22,7 @@ it('a rank goes on with updates while a message is on its way, and waits for it 
     bits: 32,
     alpha: 0,
   };
-  fragment.restore({ anchor: new Float32Array(2), momentum: null, errors: null }, null);
+  fragment.restore({ anchor: new Float32Array(2), momentum: null, errors: null }, null, 0);
   const clock = new MeetingClock({ period: 3, delay: 2 }, () => Promise.resolve(0));
   const updater = new OuterUpdater('localSgd', [fragment], meeting, clock, null);
   let updates = 0;

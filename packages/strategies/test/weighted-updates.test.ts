@@ -102,6 +102,33 @@ describe('updates that count by their tokens', () => {
     },
   );
 
+  it('count on after a checkpoint between two outer steps', async () => {
+    /** Makes updates of 10 tokens each, which go on from a state. */
+    const train = async (updates: number, state: object | null) => {
+      const members = alone();
+      const model = new nn.Linear(2, 1);
+      const strategy = diloco({ ...weighted, every: 4, members });
+      const { outer } = strategy;
+      const parallel = await parallelize(model, strategy);
+      if (state !== null) outer.loadStateDict(state);
+      const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+      const x = fromData(Float32Array.of(1, 2), [1, 2], 'f32');
+      for (let update = 0; update < updates; update++) {
+        optimizer.zeroGrad();
+        parallel.forward(x).sum().backward();
+        outer.countTokens(10);
+        await optimizer.step();
+      }
+      const [message] = members.sent;
+      const tokens = message && new DataView(message.buffer).getFloat64(0, true);
+      return { tokens, saved: await outer.stateDict() };
+    };
+    const { saved } = await train(3, null);
+    expect((await train(4, saved)).tokens).toBe(70);
+    const earlier = saved.fragments.map(({ tokens: _, ...fragment }) => fragment);
+    expect((await train(4, { ...saved, fragments: earlier })).tokens).toBe(40);
+  });
+
   it('that were not counted are an error', async () => {
     const model = new nn.Linear(2, 1);
     const strategy = diloco({ ...weighted, members: alone() });

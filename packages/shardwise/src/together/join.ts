@@ -85,14 +85,16 @@ export async function join(options: JoinRunOptions): Promise<RunMember> {
     if (number === 0) throw firstNotLetIn(url);
     return new RunMember({ ...common, connectDirectly: null, number });
   }
-  const connectDirectly = direct ? await findDirect(stun) : null;
-  const member = new RunMember({ ...common, connectDirectly });
+  let number = 0;
   try {
+    const connectDirectly = direct ? await findDirect(stun) : null;
+    const member = new RunMember({ ...common, connectDirectly });
     await member.connect();
+    ({ number } = member);
+    return member;
   } finally {
-    if (group !== undefined) await sharedNumber(group, member.number);
+    if (group !== undefined) await sharedNumber(group, number);
   }
-  return member;
 }
 
 /** Returns the number of the first rank's member. 0: it was not let in. */

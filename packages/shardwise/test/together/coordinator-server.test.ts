@@ -1,7 +1,7 @@
 import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
 import { CollectiveTimeoutError, ConfigError, RefusedError } from '@shardwise/core/spec';
 import { join, type RunMember } from 'shardwise/together';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket as Socket } from 'ws';
 import { MAX_FRAME_BYTES } from '../../src/together/protocol/limits.ts';
 import {
@@ -84,6 +84,24 @@ describe('a coordinator that listens', () => {
     expect(members.map(({ number }) => number)).toEqual([members[0]?.number, members[0]?.number]);
     expect(coordinator.status.members).toHaveLength(1);
     for (const each of [...members, ...groups]) each.close();
+  });
+
+  it('does not keep the ranks of a member waiting whose first rank fails before it connects', async () => {
+    // A worker whose page takes no messages.
+    vi.stubGlobal('WorkerGlobalScope', Object);
+    vi.stubGlobal('addEventListener', () => undefined);
+    vi.stubGlobal('postMessage', () => {
+      throw new Error('no page');
+    });
+    const groups = createLoopbackTransports(2).map((transport) => createGroup(transport));
+    const { url } = coordinator;
+    const ended = await Promise.allSettled(groups.map((group) => join({ url, token, group })));
+    vi.unstubAllGlobals();
+    expect(ended.map((each) => each.status === 'rejected' && String(each.reason))).toEqual([
+      'Error: no page',
+      expect.stringContaining('rank 0, which speaks for this one, was not let in'),
+    ]);
+    for (const group of groups) group.close();
   });
 
   it('ends a connection whose frame is too long', async () => {

@@ -51,6 +51,38 @@ describe('a coordinator', () => {
     expect(c.last('await')).toMatchObject({ completed: 5, from: 2 });
   });
 
+  it('begins again with a later state of the only member that has the state', () => {
+    const { coordinator } = begin();
+    const [a, b] = ['a', 'b'].map((name) => new Connection(coordinator, name));
+    if (a === undefined || b === undefined) throw new RangeError('two');
+    a.tell(enterAs(4));
+    b.tell(enterAs(0));
+    expect(a.last('give')).toEqual({ kind: 'give', completed: 5, to: 2 });
+    // The result of an earlier connection was on its way.
+    a.tell({ kind: 'took', completed: 5, hash: hashOf('5') });
+    expect(a.last('round')).toEqual({ kind: 'round', round: 5, group: [1] });
+    expect(a.last('give')).toEqual({ kind: 'give', completed: 6, to: 2 });
+    a.send(update(5));
+    a.tell({ kind: 'took', completed: 6, hash: hashOf('6') });
+    expect(b.last('state')).toEqual({ kind: 'state', completed: 6, hash: hashOf('6') });
+    // One of several members cannot do this.
+    b.tell({ kind: 'took', completed: 6, hash: hashOf('6') });
+    b.tell({ kind: 'took', completed: 9, hash: hashOf('9') });
+    expect(a.last('round')).toEqual({ kind: 'round', round: 6, group: [1] });
+  });
+
+  it('begins again with the state that the only member left has taken while it waited for another one', () => {
+    const { coordinator } = begin();
+    const [a, b] = ['a', 'b'].map((name) => new Connection(coordinator, name));
+    if (a === undefined || b === undefined) throw new RangeError('two');
+    a.tell(enterAs(4));
+    b.tell(enterAs(2));
+    b.tell({ kind: 'took', completed: 3, hash: hashOf('3') });
+    a.end();
+    expect(b.last('begin')).toEqual({ kind: 'begin', completed: 3 });
+    expect(b.last('round')).toEqual({ kind: 'round', round: 3, group: [2] });
+  });
+
   it('ends a round without a member that is late, which belongs to the next one when it has caught up', () => {
     const { coordinator, pass } = begin();
     const [a, b] = ['a', 'b'].map((name) => new Connection(coordinator, name));

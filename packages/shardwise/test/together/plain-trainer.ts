@@ -15,6 +15,10 @@ export class PlainTrainer {
     return this.#completed;
   }
 
+  get values(): readonly number[] {
+    return [...this.#values];
+  }
+
   async enter(): Promise<void> {
     const { length } = this.#values;
     const run = {

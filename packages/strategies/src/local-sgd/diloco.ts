@@ -53,8 +53,8 @@ export interface DiLoCoOptions {
   readonly members?: Members;
   /**
    * Whether what a member has learned counts by the tokens that it has learned from, which the loop says by
-   * `strategy.outer.countTokens(tokens)`. An update of more than ten times the median is not used. It needs `members` and
-   * the mean. Default: false.
+   * `strategy.outer.countTokens(tokens)`. An update of more than ten times the median counts as ten times it. It needs
+   * `members` and the mean. Default: false.
    */
   readonly weighted?: boolean;
   /**

@@ -47,7 +47,6 @@ export class Fragment {
   readonly #parameters: readonly FragmentParameter[];
   #state: FragmentState | null = null;
   #agreed: Promise<Agreed> | null = null;
-  /** The tokens that it has learned from since it last had the values of all. */
   #tokens = 0;
 
   /** `isWhole`: its values are those of whole parameters, of which ranks may have parts. They are then read and written by all. */
@@ -78,6 +77,11 @@ export class Fragment {
     return this.#agreed;
   }
 
+  /** The tokens that it has learned from since it last had the values of all. */
+  get tokens(): number {
+    return this.#tokens;
+  }
+
   /** Begins with the present values. */
   async begin(meeting: Meeting): Promise<void> {
     this.#state = {
@@ -88,8 +92,9 @@ export class Fragment {
   }
 
   /** Goes on from a saved state. `mean` is one that was on its way. */
-  restore(state: FragmentState, mean: Float32Array | null): void {
+  restore(state: FragmentState, mean: Float32Array | null, tokens: number): void {
     this.#state = state;
+    this.#tokens = tokens;
     this.#agreed = mean === null ? null : Promise.resolve({ kind: 'vector', vector: mean });
   }
 

@@ -25,6 +25,8 @@ interface FragmentDict {
   readonly serverError: HostArray | null;
   /** The mean of a message that is on its way to its outer step. Shape: [n]. */
   readonly mean: HostArray | null;
+  /** The tokens that it has learned from since its anchor. */
+  readonly tokens: number;
 }
 
 /** The state of the outer steps of a rank, on the host. */
@@ -99,7 +101,7 @@ export class OuterState {
     const { updater } = this.#known('stateDict()');
     const fragments: FragmentDict[] = [];
     for (const fragment of updater.fragments) {
-      const { state, names } = fragment;
+      const { state, names, tokens } = fragment;
       if (state === null) continue;
       const agreed = updater.savesMessages ? await fragment.agreed : null;
       const mean = agreed?.kind === 'vector' ? agreed.vector : null;
@@ -110,6 +112,7 @@ export class OuterState {
         workerError: arrayOrNull(state.errors?.worker ?? null),
         serverError: arrayOrNull(state.errors?.server ?? null),
         mean: arrayOrNull(mean),
+        tokens,
       });
     }
     return { ...updater.progress, fragments };
@@ -117,10 +120,12 @@ export class OuterState {
 
   /**
    * Goes on from a saved state. Load the model's parameters with it. Throws CheckpointError, before anything changes, for a
-   * state of another model or of other options, and ConfigError for what is no state.
+   * state of another model or of other options. Throws ConfigError for what is no state, and with `members` after the first
+   * update.
    */
   loadStateDict(dict: unknown): void {
     const { updater, ranks } = this.#known('loadStateDict()');
+    updater.checkRestore();
     const asked = `to load the outer steps of ${this.#strategy}`;
     const todo = 'Load what was saved from a strategy of the same options, for the same model';
     const { fragments, ...progress } = check.checkSavedData(outerStateDict, dict, asked, todo);
@@ -138,6 +143,7 @@ export class OuterState {
           errors: hasErrors ? { worker: floatsOf(worker), server: floatsOf(server) } : null,
         },
         mean && updater.savesMessages ? floatsOf(mean) : null,
+        saved.tokens,
       );
     }
     updater.restore(progress);
@@ -190,6 +196,8 @@ const fragmentDict = check.object<FragmentDict>({
   workerError: check.nullable(floats),
   serverError: check.nullable(floats),
   mean: check.nullable(floats),
+  // Earlier states have none.
+  tokens: (value = 0, path) => check.checkValue(option.count, value, path),
 });
 
 const outerStateDict = check.object<OuterStateDict>({

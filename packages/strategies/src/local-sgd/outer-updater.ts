@@ -145,6 +145,11 @@ export class OuterUpdater implements Updater {
     return this.#meeting.group.isFixed;
   }
 
+  /** Throws ConfigError for a member that trains in its run: the others do not go back with it. */
+  checkRestore(): void {
+    if (!this.savesMessages && this.#updated !== null) throw cannotRestore(this.name);
+  }
+
   /** Goes on from where a run stood. The states of the fragments are restored separately. */
   restore({ updates, outerSteps }: Progress): void {
     this.#progress = { updates: this.savesMessages ? updates : 0, outerSteps };
@@ -255,6 +260,14 @@ function withoutWeights(strategy: string): ConfigError {
     asked: `outer.countTokens() of ${strategy}`,
     found: 'updates that all count the same',
     todo: 'Give diloco `weighted: true`, or leave out the call',
+  });
+}
+
+function cannotRestore(strategy: string): ConfigError {
+  return new ConfigError({
+    asked: `to load the outer steps of ${strategy}`,
+    found: 'a member that trains already, with others who do not go back to this state with it',
+    todo: 'Load the state before the first optimizer.step()',
   });
 }
 

@@ -92,17 +92,31 @@ export class Run {
   took(peer: Peer, state: StateHash): void {
     const { place } = peer;
     if (place.kind === 'admitted') return;
+    peer.state = { completed: state.completed, hash: state.hash };
     if (place.kind === 'waiting') {
       if (place.awaited === null || place.awaited.completed !== state.completed) return;
       if (this.#hashes.hashOf(state.completed) !== state.hash) return;
       peer.avoided.clear();
       peer.place = { kind: 'behind' };
     }
-    peer.state = { completed: state.completed, hash: state.hash };
+    const others = [...this.#peers].filter((other) => other !== peer);
+    const isAlone = !others.some((other) => this.#hasState(other));
+    if (isAlone && state.completed > this.completed) this.#beginAgain(peer.state);
     this.#hashes.report(peer, state);
     const known = this.#hashes.hashOf(state.completed);
     if (known !== undefined && known !== state.hash) this.#await(peer);
     this.#settle();
+  }
+
+  /**
+   * The only member that has the state came again before an outer step whose updates it had, and has taken this step now.
+   * Nobody can send an update of the present round any more.
+   */
+  #beginAgain(state: StateHash): void {
+    this.#hashes.declare(state);
+    this.#round = this.#newRound(state.completed);
+    this.#begin();
+    for (const peer of this.waiting) this.#await(peer);
   }
 
   /** A member that should send its state has gone on already. */

@@ -7,12 +7,13 @@ export interface DecodedUpdate extends MemberUpdate {
   readonly tokens: number;
 }
 
-/** An update may have so many times the median norm, and the median tokens, of all updates of its round. */
+/** An update may have so many times the median norm, and counts as at most so many times the median tokens, of its round. */
 const MAX_RATIO = 10;
 
 /**
  * Divides the updates of a round into those that can be used, and those that cannot: with a value that is not finite, with
- * a number of tokens that is none, or with a norm or tokens of more than ten times the median. All members compute the same
+ * a number of tokens that is none, or with a norm of more than ten times the median. One that says more than ten times the
+ * median tokens counts as ten times the median: a lie has a limit, and a fast member may stay. All members compute the same
  * from the same updates.
  */
 export function checkUpdates(updates: readonly DecodedUpdate[]): {
@@ -27,12 +28,11 @@ export function checkUpdates(updates: readonly DecodedUpdate[]): {
   for (const { update, norm } of measured) {
     const { number, name, tokens } = update;
     const refuse = (reason: string): void => void refused.push({ number, name, reason });
-    const above = `above ${MAX_RATIO} times the median`;
     if (!Number.isFinite(norm)) refuse('values that are not finite');
     else if (!isCount(tokens)) refuse('a number of tokens that is none');
-    else if (norm > mostNorm) refuse(`a norm of ${norm.toPrecision(3)}, ${above}`);
-    else if (tokens > mostTokens) refuse(`${tokens} tokens, ${above}`);
-    else used.push(update);
+    else if (norm > mostNorm) {
+      refuse(`a norm of ${norm.toPrecision(3)}, above ${MAX_RATIO} times the median`);
+    } else used.push(tokens > mostTokens ? { ...update, tokens: mostTokens } : update);
   }
   return { used, refused };
 }

@@ -1,4 +1,9 @@
-import { CollectiveMismatchError, hashOfNumbers, type ProcessGroup } from '@shardwise/core/extend';
+import {
+  CollectiveAbortedError,
+  CollectiveMismatchError,
+  hashOfNumbers,
+  type ProcessGroup,
+} from '@shardwise/core/extend';
 import { bytesOf } from '../messages/outer-messages.ts';
 import type { ChangingGroup } from './changing-group.ts';
 import type { MemberState } from './members.ts';
@@ -16,7 +21,7 @@ export interface MemberRanksOptions {
   readonly stateBytes: number;
 }
 
-const kinds = ['none', 'skipped', 'vector', 'state'] as const;
+const kinds = ['none', 'skipped', 'vector', 'state', 'failed'] as const;
 
 /** The longest time that a timer can have. Others may take as long as they like for a round. */
 const patient = { timeoutMs: 2 ** 31 - 1 } as const;
@@ -91,7 +96,7 @@ export class MemberRanks implements OuterGroup {
     vectorBytes: number,
     ask: () => Promise<Agreed | null>,
   ): Promise<Agreed | null> {
-    const { agreements: group, stateBytes } = this.#options;
+    const { agreements: group, stateBytes, strategy } = this.#options;
     const heard = group.rank === 0 ? await this.#heard(ask) : null;
     const completed = heard?.kind === 'state' ? heard.state.completed : 0;
     const header = Float64Array.of(kinds.indexOf(heard?.kind ?? 'none'), completed);
@@ -99,6 +104,15 @@ export class MemberRanks implements OuterGroup {
     const kind = kinds[header[0] ?? 0] ?? 'none';
     if (kind === 'none') return null;
     if (kind === 'skipped') return { kind };
+    if (kind === 'failed') {
+      const text = new Uint8Array(header[1] ?? 0);
+      await group.broadcast({ bytes: text, dtype: 'u8' }, 0);
+      throw new CollectiveAbortedError({
+        asked: `an outer step of ${strategy}`,
+        found: `an error of rank 0: ${new TextDecoder().decode(text)}`,
+        todo: 'Mend what rank 0 has found, which speaks for its member',
+      });
+    }
     if (kind === 'vector') {
       const vector = heard?.kind === kind ? heard.vector : new Float32Array(vectorBytes / 4);
       await group.broadcast({ bytes: bytesOf(vector), dtype: 'f32' }, 0);
@@ -113,7 +127,13 @@ export class MemberRanks implements OuterGroup {
     try {
       return await ask();
     } catch (error) {
-      this.#options.agreements.close(error instanceof Error ? error : new Error(String(error)));
+      // The group stays open: a member that leaves has a message on its way, and its ranks still have work together.
+      const { agreements: group } = this.#options;
+      const text = new TextEncoder().encode(String(error));
+      const header = Float64Array.of(kinds.indexOf('failed'), text.length);
+      for (const each of [rawBytes(header), { bytes: text, dtype: 'u8' }] as const) {
+        group.broadcast(each, 0, patient).catch(() => undefined);
+      }
       throw error;
     }
   }
