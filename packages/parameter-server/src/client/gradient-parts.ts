@@ -46,10 +46,13 @@ export class GradientParts {
   #awaited: Map<number, number> | null = null;
   /** The part of each bucket. */
   readonly #parts = new Map<number, GradientPart>();
-  /** The parts that the run sends, each with the gradients that have arrived so far, by the names of their pages. */
+  /**
+   * By the names of pages, the parts that the run sends, with the gradients that have arrived so far. A gradient arrives
+   * when it has been computed, so not in the order of the places.
+   */
   readonly #leaving = new Map<
     string,
-    { readonly part: GradientPart; readonly came: Uint8Array[] }
+    { readonly part: GradientPart; readonly came: Map<string, Uint8Array> }
   >();
 
   constructor(options: GradientPartsOptions) {
@@ -90,7 +93,8 @@ export class GradientParts {
     this.#leaving.clear();
     for (const part of parts) {
       for (const tensor of part.sent) tensor.retain();
-      for (const place of part.places) this.#leaving.set(String(place), { part, came: [] });
+      const leaving = { part, came: new Map<string, Uint8Array>() };
+      for (const place of part.places) this.#leaving.set(String(place), leaving);
     }
     return parts.flatMap(({ pages }) => pages);
   }
@@ -139,7 +143,6 @@ export class GradientParts {
         places: found.map(({ place }) => place),
         gradients: found.map(({ node }) => node),
         sent,
-        // These nodes are neighbours in the program, so that nothing is computed between them.
         pages: sent.map(({ node }, index) =>
           pageOut(node, { store: this.#store, name: String(found[index]?.place) }),
         ),
@@ -151,10 +154,9 @@ export class GradientParts {
   async #leave(name: string, bytes: Uint8Array): Promise<void> {
     const leaving = this.#leaving.get(name);
     if (leaving === undefined) return;
-    const { places } = leaving.part;
-    const first = this.#leaving.get(String(places[0]));
-    first?.came.push(bytes);
-    if (first === undefined || first.came.length < places.length) return;
-    await this.#options.send(places, first.came);
+    const { part, came } = leaving;
+    came.set(name, bytes);
+    const arrays = part.places.flatMap((place) => came.get(String(place)) ?? []);
+    if (arrays.length === part.places.length) await this.#options.send(part.places, arrays);
   }
 }
