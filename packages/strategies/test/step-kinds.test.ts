@@ -56,11 +56,18 @@ function routed(axis: string): Strategy {
 test('a step is refused before the one that it follows', async () => {
   const model = new nn.Sequential(new nn.Linear(2, 2));
   const plan = planFor(model, compose(routed('ep'), ddp()));
-  const refusal = applyPlan(plan, model);
+  const refusal = applyPlan({ ...plan, steps: plan.steps.toReversed() }, model);
   await expect(refusal).rejects.toThrow(LayoutError);
   await expect(refusal).rejects.toThrow(
     "with the step 'distribute': a step 'route' stands before it. Put 'distribute' before 'route'",
   );
+});
+
+test('compose puts a step behind those that it follows', async () => {
+  const model = new nn.Sequential(new nn.Linear(2, 2));
+  const plan = planFor(model, compose(routed('ep'), ddp()));
+  expect(plan.steps.findIndex((step) => Step.is(step, route))).toBe(plan.steps.length - 1);
+  await applyPlan(plan, model);
 });
 
 test('compose merges two steps into one if their kind can', () => {
