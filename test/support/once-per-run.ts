@@ -15,10 +15,7 @@ export async function oncePerRun(
   const folder = join(mark, 'made');
   const done = join(mark, 'done');
   const failed = join(mark, 'failed');
-  try {
-    mkdirSync(mark);
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+  if (!isMade(mark)) {
     // Another file of tests is making it.
     while (!existsSync(done) && !existsSync(failed)) await pause(200);
     if (existsSync(failed)) throw new Error(`another file of tests could not make: ${name}`);
@@ -33,4 +30,15 @@ export async function oncePerRun(
     throw error;
   }
   return folder;
+}
+
+/** Makes a folder. Returns false if it is there. */
+function isMade(folder: string): boolean {
+  try {
+    mkdirSync(folder);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
+  }
 }
