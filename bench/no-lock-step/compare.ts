@@ -26,8 +26,9 @@ export interface Summary {
   readonly lossAboveFirst: number;
 }
 
-/** For each sequence of a rank, which is enough for the large model. */
-const ARENA_BYTES: number = 4 << 20;
+/** What the large model takes of a rank's arena, and what each sequence of a batch takes at most. */
+const MODEL_BYTES: number = 64 << 20;
+const SEQUENCE_BYTES: number = 4 << 20;
 
 /** Trains by each contestant with each seed, over links that are slow on a clock of their own. All ranks are in this thread. */
 export async function compare(job: Job, ranks: number): Promise<readonly Summary[]> {
@@ -68,7 +69,7 @@ async function trainAll(
       setRank({ device, mesh: new dist.LineMesh('dp', own) });
       return train({ job, contestant, seed, links, group, attendance });
     },
-    { createDevice: () => cpu({ byteLength: job.batchSize * ARENA_BYTES }) },
+    { createDevice: () => cpu({ byteLength: MODEL_BYTES + job.batchSize * SEQUENCE_BYTES }) },
   );
 }
 
