@@ -9,6 +9,7 @@ import {
   type OptionRule,
 } from '@shardwise/core/extend';
 import type { Fragment } from './fragment.ts';
+import { tokenCount } from './members/weighted-update.ts';
 import { bytesOf, partElements } from './messages/outer-messages.ts';
 import type { OuterUpdater, Progress } from './outer-updater.ts';
 
@@ -92,7 +93,7 @@ export class OuterState {
    */
   countTokens(tokens: number): void {
     const { updater } = this.#known('countTokens()');
-    if (!aboveZero.fits(tokens)) throw notTokens(tokens);
+    if (!tokenCount.fits(tokens)) throw notTokens(tokens);
     updater.countTokens(tokens);
   }
 
@@ -164,12 +165,10 @@ export class OuterState {
   }
 }
 
-const aboveZero = option.integer(1);
-
 function notTokens(tokens: unknown): ConfigError {
   return new ConfigError({
     asked: `countTokens(${describeValue(tokens)})`,
-    found: `a value that is not ${aboveZero.expected}`,
+    found: `a value that is not ${tokenCount.expected}`,
     todo: 'Give the number of tokens, or samples, of the batch',
   });
 }

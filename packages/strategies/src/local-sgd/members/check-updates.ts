@@ -1,4 +1,5 @@
 import type { MemberUpdate, RefusedUpdate } from './members.ts';
+import { tokenCount } from './weighted-update.ts';
 
 /** An update as values. Shape: vector [n]. */
 export interface DecodedUpdate extends MemberUpdate {
@@ -22,14 +23,15 @@ export function checkUpdates(updates: readonly DecodedUpdate[]): {
 } {
   const measured = updates.map((update) => ({ update, norm: normOf(update.vector) }));
   const mostNorm = MAX_RATIO * lowerMedian(measured.map(({ norm }) => norm).filter(isNorm));
-  const mostTokens = MAX_RATIO * lowerMedian(updates.map(({ tokens }) => tokens).filter(isCount));
+  const mostTokens =
+    MAX_RATIO * lowerMedian(updates.map(({ tokens }) => tokens).filter(tokenCount.fits));
   const used: DecodedUpdate[] = [];
   const refused: RefusedUpdate[] = [];
   for (const { update, norm } of measured) {
     const { number, name, tokens } = update;
     const refuse = (reason: string): void => void refused.push({ number, name, reason });
     if (!Number.isFinite(norm)) refuse('values that are not finite');
-    else if (!isCount(tokens)) refuse('a number of tokens that is none');
+    else if (!tokenCount.fits(tokens)) refuse('a number of tokens that is none');
     else if (norm > mostNorm) {
       refuse(`a norm of ${norm.toPrecision(3)}, above ${MAX_RATIO} times the median`);
     } else used.push(tokens > mostTokens ? { ...update, tokens: mostTokens } : update);
@@ -42,10 +44,6 @@ function normOf(vector: Float32Array): number {
   let sum = 0;
   for (let at = 0; at < vector.length; at++) sum += (vector[at] ?? 0) ** 2;
   return Math.sqrt(sum);
-}
-
-function isCount(tokens: number): boolean {
-  return Number.isSafeInteger(tokens) && tokens > 0;
 }
 
 function isNorm(norm: number): boolean {

@@ -1,12 +1,7 @@
-import {
-  CollectiveMismatchError,
-  hashOfNumbers,
-  hashOffset,
-  mixed,
-  type ProcessGroup,
-} from '@shardwise/core/extend';
+import { hashOfNumbers, hashOffset, mixed, type ProcessGroup } from '@shardwise/core/extend';
 import { agree, type Agreement, bytesOf } from '../messages/outer-messages.ts';
 import type { Agreed, OuterGroup, OwnUpdate, SharedValues } from './outer-group.ts';
+import { requireSameHash } from './require-same-hash.ts';
 
 /** The ranks of a process group, which are the same in every outer step. */
 export class FixedGroup implements OuterGroup {
@@ -39,21 +34,12 @@ export class FixedGroup implements OuterGroup {
       (sum, each) => mixed(sum, hashOfNumbers(bytesOf(each))),
       hashOffset,
     );
-    const hashes = new Int32Array(group.size);
-    await group.allGather(
-      { bytes: new Uint8Array(Int32Array.of(hash).buffer), dtype: 'i32' },
-      { bytes: new Uint8Array(hashes.buffer), dtype: 'i32' },
-    );
-    const rank = hashes.findIndex((each) => each !== hashes[0]);
-    if (rank < 0) return null;
-    throw new CollectiveMismatchError(
-      {
-        asked: `the first update under ${this.#strategy}`,
-        found: `rank ${rank} has other values of the parameters than rank 0`,
-        todo: 'Load the same weights on every rank; to go on in the middle of a run, load the state of the strategy (strategy.outer) with the model',
-      },
-      { rank },
-    );
+    await requireSameHash(group, hash, {
+      asked: `the first update under ${this.#strategy}`,
+      other: 'other values of the parameters',
+      todo: 'Load the same weights on every rank; to go on in the middle of a run, load the state of the strategy (strategy.outer) with the model',
+    });
+    return null;
   }
 
   async agree({ values, errors }: OwnUpdate): Promise<Agreed> {

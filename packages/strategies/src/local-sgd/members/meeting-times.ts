@@ -1,4 +1,4 @@
-import type { OptionRule } from '@shardwise/core/extend';
+import { option, type OptionRule } from '@shardwise/core/extend';
 
 /** A time between outer steps: so many updates of the inner optimizer, or so many seconds. */
 export type Every = number | { readonly seconds: number };
@@ -11,9 +11,11 @@ export interface MeetingTimes {
   readonly delay: number;
 }
 
+const updates = option.integer(1);
+
 export const everyRule: OptionRule<Every> = {
   fits: (value): value is Every =>
-    typeof value === 'object' && value !== null ? isSeconds(value) : isCount(value),
+    typeof value === 'object' && value !== null ? isSeconds(value) : updates.fits(value),
   expected: 'a whole number of updates from 1, or { seconds } above 0',
 };
 
@@ -66,10 +68,6 @@ export class MeetingClock {
     if (typeof period === 'number') return updates >= period;
     return this.#sentAfter !== null && updates >= this.#sentAfter + delay;
   }
-}
-
-function isCount(value: unknown): boolean {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1;
 }
 
 function isSeconds(value: object): boolean {

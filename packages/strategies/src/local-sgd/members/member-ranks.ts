@@ -1,13 +1,9 @@
-import {
-  CollectiveAbortedError,
-  CollectiveMismatchError,
-  hashOfNumbers,
-  type ProcessGroup,
-} from '@shardwise/core/extend';
+import { CollectiveAbortedError, hashOfNumbers, type ProcessGroup } from '@shardwise/core/extend';
 import { bytesOf } from '../messages/outer-messages.ts';
 import type { ChangingGroup } from './changing-group.ts';
 import type { MemberState } from './members.ts';
 import type { Agreed, OuterGroup, OwnUpdate, SharedValues } from './outer-group.ts';
+import { requireSameHash } from './require-same-hash.ts';
 
 /** The ranks of one member. */
 export interface MemberRanksOptions {
@@ -146,24 +142,13 @@ export class MemberRanks implements OuterGroup {
     return all.includes(0) ? 0 : all.reduce((sum, each) => sum + each, 0);
   }
 
-  async #requireSame({ bytes }: MemberState): Promise<void> {
+  #requireSame({ bytes }: MemberState): Promise<void> {
     const { strategy, checks } = this.#options;
-    const hashes = new Int32Array(checks.size);
-    const own = Int32Array.of(hashOfNumbers(bytes));
-    await checks.allGather(
-      { bytes: new Uint8Array(own.buffer), dtype: 'i32' },
-      { bytes: new Uint8Array(hashes.buffer), dtype: 'i32' },
-    );
-    const rank = hashes.findIndex((each) => each !== hashes[0]);
-    if (rank < 0) return;
-    throw new CollectiveMismatchError(
-      {
-        asked: `one state of ${strategy} on all ranks of a member`,
-        found: `rank ${rank} has another one than rank 0`,
-        todo: 'Load the same weights on every rank, and change no parameters on one rank alone',
-      },
-      { rank },
-    );
+    return requireSameHash(checks, hashOfNumbers(bytes), {
+      asked: `one state of ${strategy} on all ranks of a member`,
+      other: 'another one',
+      todo: 'Load the same weights on every rank, and change no parameters on one rank alone',
+    });
   }
 }
 

@@ -1,3 +1,8 @@
+import { option, type OptionRule } from '@shardwise/core/extend';
+
+/** The tokens that an update was learned from. */
+export const tokenCount: OptionRule<number> = option.integer(1);
+
 /** The bytes before an update that say its tokens, as f64. */
 export const TOKENS_BYTES = 8;
 
