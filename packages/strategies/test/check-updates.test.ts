@@ -62,6 +62,21 @@ describe('updates of strangers', () => {
     expect(refused).toEqual([]);
   });
 
+  it('may be larger if they were learned from more tokens, and count with ten times the median norm', () => {
+    // 50 steps of a fast member beside one step of a slow one.
+    const { used, refused } = checkUpdates(updates([1, 40, 1], [4, 200, 4]));
+    expect(refused).toEqual([]);
+    expect(used.map(({ vector }) => Math.hypot(...vector))).toEqual([
+      expect.closeTo(1, 6),
+      expect.closeTo(10, 5),
+      expect.closeTo(1, 6),
+    ]);
+  });
+
+  it('are refused if their tokens do not explain their norm', () => {
+    expect(checkUpdates(updates([1, 40, 1], [4, 12, 4])).refused).toMatchObject([{ number: 2 }]);
+  });
+
   it('are refused if they say no number of tokens', () => {
     const wrong = [100, 0.5, Number.NaN, -1, 0, Infinity, 2 ** 60];
     expect(

@@ -25,9 +25,9 @@ interface Options extends Partial<DiLoCoOptions> {
   readonly rounds: number;
   /** Whether it trains on after these rounds. */
   readonly goesOn?: () => boolean;
-  /** Is called after so many rounds. */
+  /** Is called after so many rounds, and again after each one until it says that it has cut the connection. */
   readonly cutAt?: number;
-  readonly cut?: () => void;
+  readonly cut?: () => boolean;
   /** It leaves then. */
   readonly until?: Promise<void>;
   /** Changes the layer before the first update. */
@@ -45,6 +45,11 @@ const rowOf = (number: number): readonly number[] => [
 async function train(network: VirtualNetwork, name: string, options: Options): Promise<Seen> {
   const { ranks, inside, rounds, cutAt, cut, until, begin, ...more } = options;
   const { goesOn = () => false, ...settings } = more;
+  let isCut = cutAt === undefined;
+  const decisions: boolean[] = [];
+  // The first rank that comes to a step decides for all.
+  const goesOnAt = (step: number, completed: number): boolean =>
+    (decisions[step] ??= completed < rounds || goesOn() || !isCut);
   return onRanks(
     ranks,
     async ({ rank }) => {
@@ -60,7 +65,7 @@ async function train(network: VirtualNetwork, name: string, options: Options): P
       const optimizer = new optim.SGD(layer.parameters(), { lr: 0.1 });
       begin?.(layer, rank);
       const seen = new Map<number, string>();
-      for (let step = 0; outer.outer.outerSteps < rounds || goesOn(); step++) {
+      for (let step = 0; goesOnAt(step, outer.outer.outerSteps); step++) {
         const own = Array.from({ length: rows / ranks }, (_, at) => {
           return rowOf(step * rows + (rank * rows) / ranks + at);
         });
@@ -71,7 +76,7 @@ async function train(network: VirtualNetwork, name: string, options: Options): P
         const before = outer.outer.outerSteps;
         await optimizer.step();
         if (outer.outer.outerSteps === before) continue;
-        if (rank === 0 && outer.outer.outerSteps === cutAt) cut?.();
+        if (rank === 0 && !isCut && outer.outer.outerSteps >= (cutAt ?? 0)) isCut = cut?.() ?? true;
         const { fragments } = await outer.outer.stateDict();
         seen.set(outer.outer.outerSteps, fragments.map(({ anchor }) => anchor.bytes).join());
       }
@@ -118,10 +123,11 @@ describe('a member that is several ranks', () => {
     'trains with one that is one rank, loses its connection, and all ranks have one state: %s, %o',
     async (name, settings) => {
       const network = new VirtualNetwork(2, patient);
-      const cut = (): void => {
+      const cut = (): boolean => {
         const places = network.coordinator.status.members.map(({ place }) => place);
-        if (places.length === 2 && places.every((place) => place === 'training'))
-          network.cut('two');
+        const isTogether = places.length === 2 && places.every((place) => place === 'training');
+        if (isTogether) network.cut('two');
+        return isTogether;
       };
       const common = { rounds: 12, ...settings } as const;
       let isOver = false;
@@ -153,7 +159,10 @@ describe('a member that is several ranks', () => {
       ranks: 1,
       rounds: 3,
       cutAt: 1,
-      cut: () => begun.resolve(),
+      cut: () => {
+        begun.resolve();
+        return true;
+      },
       until: over.promise,
     });
     await network.run(begun.promise);

@@ -8,14 +8,14 @@ export interface DecodedUpdate extends MemberUpdate {
   readonly tokens: number;
 }
 
-/** An update may have so many times the median norm, and counts as at most so many times the median tokens, of its round. */
+/** An update counts with at most so many times the median norm, and so many times the median tokens, of its round. */
 const MAX_RATIO = 10;
 
 /**
  * Divides the updates of a round into those that can be used, and those that cannot: with a value that is not finite, with
- * a number of tokens that is none, or with a norm of more than ten times the median. One that says more than ten times the
- * median tokens counts as ten times the median: a lie has a limit, and a fast member may stay. All members compute the same
- * from the same updates.
+ * a number of tokens that is none, or with a norm of more than ten times the median. A fast member may stay: a norm that is
+ * no more than its tokens explain is scaled to ten times the median, and its tokens count as at most ten times theirs. So
+ * whoever says too many gains no more than that. All members compute the same from the same updates.
  */
 export function checkUpdates(updates: readonly DecodedUpdate[]): {
   readonly used: readonly DecodedUpdate[];
@@ -23,18 +23,23 @@ export function checkUpdates(updates: readonly DecodedUpdate[]): {
 } {
   const measured = updates.map((update) => ({ update, norm: normOf(update.vector) }));
   const mostNorm = MAX_RATIO * lowerMedian(measured.map(({ norm }) => norm).filter(isNorm));
-  const mostTokens =
-    MAX_RATIO * lowerMedian(updates.map(({ tokens }) => tokens).filter(tokenCount.fits));
+  const medianTokens = lowerMedian(updates.map(({ tokens }) => tokens).filter(tokenCount.fits));
   const used: DecodedUpdate[] = [];
   const refused: RefusedUpdate[] = [];
   for (const { update, norm } of measured) {
-    const { number, name, tokens } = update;
+    const { number, name, tokens, vector } = update;
     const refuse = (reason: string): void => void refused.push({ number, name, reason });
     if (!Number.isFinite(norm)) refuse('values that are not finite');
     else if (!tokenCount.fits(tokens)) refuse('a number of tokens that is none');
-    else if (norm > mostNorm) {
+    else if (norm > mostNorm * Math.max(1, tokens / medianTokens)) {
       refuse(`a norm of ${norm.toPrecision(3)}, above ${MAX_RATIO} times the median`);
-    } else used.push(tokens > mostTokens ? { ...update, tokens: mostTokens } : update);
+    } else {
+      used.push({
+        ...update,
+        tokens: Math.min(tokens, MAX_RATIO * medianTokens),
+        vector: norm > mostNorm ? vector.map((value) => value * (mostNorm / norm)) : vector,
+      });
+    }
   }
   return { used, refused };
 }
