@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createGroup, createLoopbackTransports, monitoredBarrier } from '@shardwise/collectives';
 import type { ProcessGroup } from '@shardwise/core/spec';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 
 function world(size: number): readonly ProcessGroup[] {
   return createLoopbackTransports(size).map((transport) => createGroup(transport));
@@ -53,10 +53,13 @@ describe('monitoredBarrier', () => {
   });
 
   it('a rank that waits since long does not blame rank 0 for another that is missing', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
     const groups = world(3);
     const early = monitoredBarrier(groups[1]!, { timeoutMs: 200 }).catch((error: unknown) => error);
-    await delay(150);
+    await vi.advanceTimersByTimeAsync(150);
     const late = monitoredBarrier(groups[0]!, { timeoutMs: 200 }).catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(1000);
     for (const error of await Promise.all([early, late])) {
       expect(error).toMatchObject({
         message: expect.stringContaining('rank 2 failed to pass it in 200 ms'),

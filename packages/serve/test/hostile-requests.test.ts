@@ -3,7 +3,7 @@ import { Generator } from '@shardwise/core/extend';
 import { byteTokenizer } from '@shardwise/data';
 import { GPT2LMHeadModel } from '@shardwise/models';
 import OpenAI from 'openai';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Engine } from '../src/engine/engine.ts';
 import { listen, type ListeningServer } from '../src/http/listen.ts';
 import { openAIApp } from '../src/http/openai-app.ts';
@@ -101,11 +101,11 @@ test('A page of another address gets no answer, and begins nothing.', async () =
 test('A client that goes ends its request, also if it waits for a whole text.', async () => {
   const controller = new AbortController();
   const asked = post('completions', long, controller.signal).catch((error: unknown) => error);
-  await vi.waitFor(() => expect(engine.statistics.running).toBe(1));
+  await expect.poll(() => engine.statistics.running).toBe(1);
   const { steps } = engine.statistics;
   controller.abort();
   expect(await asked).toBeInstanceOf(DOMException);
-  await vi.waitFor(() => expect(engine.statistics).toMatchObject(idle), 10_000);
+  await expect.poll(() => engine.statistics).toMatchObject(idle);
   expect(engine.statistics.steps).toBeLessThan(steps + 1900);
 });
 

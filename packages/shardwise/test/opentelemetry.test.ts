@@ -86,7 +86,7 @@ describe('the sink of OpenTelemetry', () => {
     const [open] = await loadSinks(['opentelemetry']);
     const sink = open?.('runs/gpt-1', () => {});
     await sink?.(step(1, { loss: 1 }));
-    await vi.waitFor(() => expect(receiver.requests.length).toBeGreaterThan(2));
+    await expect.poll(() => receiver.requests.length).toBeGreaterThan(2);
     await sink?.close?.();
   });
 
@@ -97,9 +97,9 @@ describe('the sink of OpenTelemetry', () => {
     const [open] = await loadSinks(['opentelemetry']);
     const sink = open?.('runs/gpt-1', (text) => told.push(text));
     await sink?.(step(1, { loss: 1 }));
-    await vi.waitFor(() => expect(told.length).toBeGreaterThan(0));
+    await expect.poll(() => told.length).toBeGreaterThan(0);
     receiver.status = 200;
-    await vi.waitFor(() => expect(receiver.requests.length).toBeGreaterThan(0));
+    await expect.poll(() => receiver.requests.length).toBeGreaterThan(0);
     await sink?.close?.();
     expect(told).toEqual([
       expect.stringMatching(/^OpenTelemetry: figures could not be sent \(.*\)\. It is tried every/),
