@@ -184,7 +184,8 @@ it('is one of those that parameters can have', async () => {
 });
 
 // A collection frees arrays before it returns, and not on a thread.
-for (const flag of ['--expose-gc', '--no-concurrent-array-buffer-sweeping']) setFlagsFromString(flag);
+for (const flag of ['--expose-gc', '--no-concurrent-array-buffer-sweeping'])
+  setFlagsFromString(flag);
 const collect: unknown = runInNewContext('gc');
 
 /** The bytes of the arrays that something still refers to. */
