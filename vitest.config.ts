@@ -1,4 +1,5 @@
 import { globSync } from 'node:fs';
+import { basename } from 'node:path';
 import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
@@ -36,7 +37,7 @@ const FULL_IN_THREAD = globSync(
     'packages/{compat,data,models,parameter-server,serve,strategies}/test/**/*.full.test.ts',
     'packages/backend-cpu/test/contract-{avx2,onnxruntime,wasm}.full.test.ts',
     'packages/shardwise/test/verify-programs.full.test.ts',
-    'packages/testing/test/*.full.test.ts',
+    'packages/testing/test/backend-contract.full.test.ts',
     'packages/collectives/test/{algorithms,hosted-contract,loopback-contract}.full.test.ts',
     'test/{golden*,long-memory,random-sizes}.full.test.ts',
   ],
@@ -48,7 +49,9 @@ const FULL_OF_COMMANDS = globSync(
     'apps/docs/test/*.full.test.ts',
     'packages/shardwise/test/*.full.test.ts',
     'test/{browser,hosts}/*.full.test.ts',
-    'test/{bad-input,example-*,packages,places,readme-programs}.full.test.ts',
+    'packages/testing/test/hosts.full.test.ts',
+    'test/{bad-input,command-lines,created-project,example-*,packages,places}.full.test.ts',
+    'test/{readme-programs,traps-of-scripts}.full.test.ts',
   ],
   {
     cwd: import.meta.dirname,
@@ -76,12 +79,23 @@ function tests(
 
 /** The name of the project whose files take longest. */
 const COMMANDS = 'full with commands';
+/**
+ * Commands and browsers wait for each other, for signs of life and for files. Meanwhile, the two cores have the work of a
+ * third file. These files run before the others, which compute all the time.
+ */
+const WAITING = { maxWorkers: 3, sequence: { groupOrder: 0 } };
 /** What these tests start are the built packages (test/support/shardwise-command.ts). */
 const OF_BUILDS = { globalSetup: ['test/bundle-packages.ts'], env: { SHARDWISE_BUILT: '1' } };
 
-/** The files that took longest when all were measured. */
-const LONG =
-  /\/(packages|site|trainings|example-gpt|hosts|example-files|examples|pages-on-phones|elastic|cli|serve-replicas)\.full\./;
+/**
+ * The files that took longest when all were measured, longest first. Those that need the built site, or the installed
+ * packages, follow when an earlier one has made them.
+ */
+const LONGEST = (
+  'packages site example-files example-gpt gpt-faults hosts trainings created-project examples ' +
+  'readme-programs survive serve-replicas faults pages-on-phones example-lora elastic places ' +
+  'recordings cli kills live'
+).split(' ');
 
 /**
  * Files that take minutes begin first, so that no worker is left with one when the others have ended. Those that share a
@@ -90,8 +104,11 @@ const LONG =
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const rank = ({ moduleId, project: { name, config } }: TestSpecification): number =>
-      name === COMMANDS ? (LONG.test(moduleId) ? 0 : 1) : config.isolate ? 2 : 3;
+    const rank = ({ moduleId, project: { name, config } }: TestSpecification): number => {
+      if (name !== COMMANDS) return LONGEST.length + (config.isolate ? 1 : 2);
+      const at = LONGEST.indexOf(basename(moduleId, '.full.test.ts'));
+      return at === -1 ? LONGEST.length : at;
+    };
     return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
@@ -116,7 +133,7 @@ export default defineConfig(({ mode }) => {
         ...(onlySlow ? [] : [tests('all', OF_ALL, [...ALONE, ...FULL, ...SLOW], false)]),
         ...(onlySlow ? [] : [tests('alone', ALONE, [...FULL, ...SLOW], true)]),
         ...(withFull && !onlySlow
-          ? [tests(COMMANDS, FULL_OF_COMMANDS, SLOW, false, OF_BUILDS)]
+          ? [tests(COMMANDS, FULL_OF_COMMANDS, SLOW, false, { ...OF_BUILDS, ...WAITING })]
           : []),
         ...(withFull && !onlySlow
           ? [tests('full', FULL, [...FULL_IN_THREAD, ...FULL_OF_COMMANDS, ...SLOW], true)]
@@ -127,7 +144,7 @@ export default defineConfig(({ mode }) => {
       passWithNoTests: onlySlow,
       globalSetup: ['test/temporary-folder.ts'],
       setupFiles: ['test/support/import-silently.ts'],
-      sequence: { sequencer: LongestFirst },
+      sequence: { sequencer: LongestFirst, groupOrder: 1 },
       pool: 'forks',
       maxWorkers: 2,
       // A busy machine takes many times as long as an idle one.

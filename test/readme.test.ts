@@ -33,7 +33,7 @@ describe('documents', () => {
     expect(without).toEqual([
       // This package needs a device that not every machine has. Its tests run where there is one.
       'packages/backend-webgpu/README.md',
-      // This package is a command. packages.full.test.ts tests the project that it creates.
+      // This package is a command. created-project.full.test.ts tests the project that it creates.
       'packages/create-shardwise/README.md',
     ]);
   });

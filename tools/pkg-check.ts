@@ -1,42 +1,59 @@
-/** Checks every publishable package with publint and are-the-types-wrong, as npm would pack it. */
+/** Checks every publishable package with publint and are-the-types-wrong, as npm packs it. */
 import { spawn } from 'node:child_process';
-import { globSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
 const root = dirname(import.meta.dirname);
-const bin = join(root, 'node_modules', '.bin');
 const shell = process.platform === 'win32';
 
-let failures = 0;
+interface Ended {
+  readonly status: number | null;
+  /** The texts of both streams. */
+  readonly output: readonly string[];
+}
 
-async function check(tool: string, name: string, args: readonly string[]): Promise<void> {
-  const child = spawn(join(bin, tool), args, {
-    cwd: root,
-    shell,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+async function run(command: string, args: readonly string[]): Promise<Ended> {
+  const child = spawn(command, args, { cwd: root, shell, stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = new Promise<number | null>((resolve, reject) => {
     child.on('error', reject).on('close', resolve);
   });
   const [status, ...output] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
-  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${tool} ${name}`);
+  return { status, output };
+}
+
+let failures = 0;
+
+function tell(title: string, { status, output }: Ended): void {
+  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${title}`);
   if (status === 0) return;
   failures += 1;
   console.log(...output);
 }
 
-const folders = globSync('packages/*/package.json', { cwd: root }).map(dirname).toSorted();
-const next = folders.values();
-/** Both tools pack a package in its folder, so they take turns there. */
-const worker = async (): Promise<void> => {
-  for (const folder of next) {
-    const [name, dir] = [basename(folder), join(root, folder)];
-    await check('publint', name, ['--strict', dir]);
-    await check('attw', name, ['--pack', dir, '--profile', 'esm-only']);
-  }
-};
-await Promise.all(Array.from({ length: availableParallelism() }, worker));
+async function check(tool: string, tarball: string, args: readonly string[]): Promise<void> {
+  tell(`${tool} ${basename(tarball)}`, await run(join(root, 'node_modules', '.bin', tool), args));
+}
+
+/** Packing takes longer than a check, so each package is packed once for both. */
+const folder = mkdtempSync(join(tmpdir(), 'shardwise-packed-'));
+try {
+  const workspaces = globSync('packages/*/package.json', { cwd: root }).map(
+    (path) => `--workspace=${dirname(path)}`,
+  );
+  tell('npm pack', await run('npm', ['pack', '--pack-destination', folder, ...workspaces]));
+  const next = globSync('*.tgz', { cwd: folder }).toSorted().values();
+  const worker = async (): Promise<void> => {
+    for (const name of next) {
+      const tarball = join(folder, name);
+      await check('publint', tarball, ['--strict', tarball]);
+      await check('attw', tarball, [tarball, '--profile', 'esm-only']);
+    }
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, worker));
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
 console.log(failures === 0 ? 'All packages are well formed.' : `${failures} check(s) failed.`);
 process.exitCode = failures === 0 ? 0 : 1;

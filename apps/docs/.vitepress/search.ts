@@ -54,6 +54,8 @@ export const miniSearch = {
 /** The text that the index has of a page. Signatures are left out, because their types would be found before guides. */
 async function textOf(source: string, env: MarkdownEnv, md: MarkdownRenderer): Promise<string> {
   const isReference = /^pageClass: signatures$/m.test(source);
+  // The index has no markup, and colours of code take most of the time of rendering.
+  md.set({ highlight: null });
   const html = await md.renderAsync(
     isReference ? source.replaceAll(/^```ts\n[^]*?^```$/gm, '') : source,
     env,

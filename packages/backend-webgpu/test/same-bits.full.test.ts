@@ -1,14 +1,15 @@
 import { manualSeed, nn, optim, setRank, tensor } from '@shardwise/core';
 import { reasonWithoutDevice } from '@shardwise/testing/node';
 import { describe, expect, test } from 'vitest';
-import { webgpu } from '../src/index.ts';
+import { type WebGpuBackend, webgpu } from '../src/index.ts';
 
 const reason = await reasonWithoutDevice(webgpu);
 const [vocabulary, width, batch, length] = [40, 32, 20, 32];
 
 /** Returns the losses of some steps, and the parameters after them. */
-async function train(): Promise<{ readonly losses: number[]; readonly parameters: Uint8Array[] }> {
-  const device = await webgpu();
+async function train(
+  device: WebGpuBackend,
+): Promise<{ readonly losses: number[]; readonly parameters: Uint8Array[] }> {
   setRank({ device });
   manualSeed(0);
   const table = new nn.Embedding(vocabulary, width);
@@ -39,13 +40,14 @@ async function train(): Promise<{ readonly losses: number[]; readonly parameters
     const data = await parameter.data();
     bytes.push(new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice());
   }
-  device.close();
   return { losses, parameters: bytes };
 }
 
 describe.skipIf(reason !== undefined)(`training${reason ? ` (not here: ${reason})` : ''}`, () => {
   test('gives the same bits twice on the same device: of losses, and of parameters', async () => {
-    const [first, second] = [await train(), await train()];
+    const device = await webgpu();
+    const [first, second] = [await train(device), await train(device)];
+    device.close();
     expect(second.losses).toEqual(first.losses);
     expect(second.parameters).toEqual(first.parameters);
     expect(first.losses.every(Number.isFinite)).toBe(true);

@@ -1,5 +1,5 @@
 import { createGroup } from '@shardwise/collectives';
-import { MemoryStore, tcpTransport } from '@shardwise/collectives/node';
+import { MemoryStore, startStoreServer, tcpTransport } from '@shardwise/collectives/node';
 import {
   groupCasesSuite,
   processGroupSuite,
@@ -8,16 +8,22 @@ import {
   type RankOutcome,
 } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
+import { afterAll } from 'vitest';
 import { playScenario } from './play-scenario.ts';
 import { operationCases } from './operation-cases.ts';
-import { startTcpJob } from './tcp-job.ts';
+import { ProcessPool } from './process-pool.ts';
+
+const secret = 'open sesame';
+const pool = new ProcessPool();
+afterAll(() => pool.end());
+const rankUrl = new URL('./tcp-rank.ts', import.meta.url);
 
 function runInProcess(encrypt: boolean) {
   return async (size: number, scenario: ProcessGroupScenario): Promise<readonly RankOutcome[]> => {
     const store = new MemoryStore();
     const transports = await Promise.all(
       Array.from({ length: size }, (_, rank) =>
-        tcpTransport({ store, rank, size, secret: 'open sesame', encrypt }),
+        tcpTransport({ store, rank, size, secret, encrypt }),
       ),
     );
     return Promise.all(
@@ -46,8 +52,13 @@ testSuite(
     name: 'tcp between processes',
     sizes: [2],
     run: async (size, scenario) => {
-      await using job = await startTcpJob(size, { mode: 'scenario', scenario });
-      return await Promise.all(job.ranks.map(({ outcome }) => outcome));
+      const server = await startStoreServer({ secret });
+      const world = { port: server.port, secret };
+      try {
+        return await pool.run(size, rankUrl, { name: 'main', world, data: scenario });
+      } finally {
+        server.close();
+      }
     },
   }),
 );

@@ -6,8 +6,8 @@ import {
   startStoreServer,
   tcpTransport,
 } from '@shardwise/collectives/node';
-import { describe, expect, it } from 'vitest';
-import { startTcpJob, type TcpRank } from './tcp-job.ts';
+import { afterAll, describe, expect, it } from 'vitest';
+import { ProcessPool } from './process-pool.ts';
 
 const secret = 'open sesame';
 
@@ -18,31 +18,49 @@ async function errorOf(promise: Promise<unknown>): Promise<{ code?: unknown; mes
   );
 }
 
-async function messageOf(rank: TcpRank | undefined): Promise<string> {
-  const outcome = await rank?.outcome;
-  return outcome?.status === 'rejected' ? outcome.error.message : 'no error';
-}
-
 describe('a rank that ends or stops', () => {
+  const pool = new ProcessPool();
+  afterAll(() => pool.end());
+
+  /** Has ranks reduce, and sends a signal to rank 1 when all have begun. Returns what the others say of it. */
+  const saidAfter = async (
+    signal: 'SIGKILL' | 'SIGSTOP',
+    { size, elements }: { readonly size: number; readonly elements: number },
+  ): Promise<readonly string[]> => {
+    const server = await startStoreServer({ secret });
+    const world = { port: server.port, secret };
+    const store = await connectStore({ host: '127.0.0.1', ...world });
+    const culprit = pool.process(1);
+    const running = pool.run(size, new URL('./tcp-rank.ts', import.meta.url), {
+      name: 'reduceForEver',
+      world,
+      data: elements,
+      // A stopped process ends when another rank has missed it.
+      onFailure: () => culprit.kill('SIGKILL'),
+    });
+    await store.wait(Array.from({ length: size }, (_, rank) => `reduced by ${rank}`));
+    culprit.kill(signal);
+    const ended = await running;
+    store.close();
+    server.close();
+    return ended
+      .toSpliced(1, 1)
+      .map((end) => (end.status === 'rejected' ? end.error.message : 'no error'));
+  };
+
   it.each([1, 4 << 20])(
     'killed while all reduce %i elements, is named on every survivor',
     async (elements) => {
-      await using job = await startTcpJob(3, { mode: 'reduce', elements });
-      await Promise.all(job.ranks.map(({ ready }) => ready));
-      job.ranks[1]?.process.kill('SIGKILL');
-      for (const survivor of [job.ranks[0], job.ranks[2]]) {
-        expect(await messageOf(survivor)).toMatch(/allReduce #\d+ .*rank 1 of the world/);
-      }
+      const said = await saidAfter('SIGKILL', { size: 3, elements });
+      expect(said).toHaveLength(2);
+      for (const each of said) expect(each).toMatch(/allReduce #\d+ .*rank 1 of the world/);
     },
   );
 
   it('stopped, is named with the limit of its heartbeats', async () => {
-    await using job = await startTcpJob(2, { mode: 'reduce', elements: 1 });
-    await Promise.all(job.ranks.map(({ ready }) => ready));
-    job.ranks[1]?.process.kill('SIGSTOP');
-    expect(await messageOf(job.ranks[0])).toMatch(
-      /rank 1 of the world .*no heartbeat for \d+ ms, the limit is 1500 ms/,
-    );
+    expect(await saidAfter('SIGSTOP', { size: 2, elements: 1 })).toEqual([
+      expect.stringMatching(/rank 1 of the world .*no heartbeat for \d+ ms, the limit is 1500 ms/),
+    ]);
   });
 
   it('a rank that computes for longer than the limit is not lost', async () => {

@@ -1,41 +1,47 @@
-import { once } from 'node:events';
 import { createGroup } from '@shardwise/collectives';
 import { connectStore, tcpTransport } from '@shardwise/collectives/node';
-import type { ProcessGroup } from '@shardwise/core/spec';
-import { reportOf, runProcessGroupScenario } from '@shardwise/testing/ranks';
-import { JOB_SECRET, type TcpRankContext, type TcpRankMessage, type TcpTask } from './tcp-job.ts';
+import type { ProcessGroup, Store } from '@shardwise/core/spec';
+import {
+  runProcessGroupScenario,
+  type ProcessGroupScenario,
+  type RankContext,
+} from '@shardwise/testing/ranks';
 
-// startTcpJob runs this in each process.
-const [context]: TcpRankContext[] = await once(process, 'message');
-if (context === undefined) throw new TypeError('The process was told nothing');
-const { rank, size, port, task } = context;
-const store = await connectStore({ host: '127.0.0.1', port, secret: JOB_SECRET });
-const group = createGroup(await tcpTransport({ store, rank, size, secret: JOB_SECRET }));
-// No rank may fail before all have joined.
-if ((await store.add('joined', 1)) === size) await store.set('all joined', new Uint8Array(0));
-await store.wait(['all joined']);
-try {
-  const value = await play(group, task);
-  group.close();
-  await tell({ outcome: { status: 'fulfilled', value } });
-} catch (error) {
-  await tell({ outcome: { status: 'rejected', report: reportOf(error) } });
+/** Where the ranks of a job meet. */
+export interface TcpWorld {
+  readonly port: number;
+  readonly secret: string;
 }
-store.close();
-process.disconnect();
 
-async function play(group: ProcessGroup, task: TcpTask): Promise<unknown> {
-  if (task.mode === 'scenario') return runProcessGroupScenario(group, task.scenario);
-  for (let step = 0; ; step++) {
-    const bytes = new Uint8Array(4 * task.elements);
-    await group.allReduce({ bytes, dtype: 'f32' }, 'sum');
-    if (step === 0) await tell({ ready: true });
+/** Calls `body` when all ranks have joined, because none may fail before. */
+async function inJob<Value>(
+  { rank, size, world: { port, secret } }: RankContext<TcpWorld>,
+  body: (group: ProcessGroup, store: Store) => Promise<Value>,
+): Promise<Value> {
+  const store = await connectStore({ host: '127.0.0.1', port, secret });
+  const group = createGroup(await tcpTransport({ store, rank, size, secret }));
+  try {
+    if ((await store.add('joined', 1)) === size) await store.set('all joined', new Uint8Array(0));
+    await store.wait(['all joined']);
+    return await body(group, store);
+  } finally {
+    group.close();
+    store.close();
   }
 }
 
-function tell(message: TcpRankMessage): Promise<void> {
-  return new Promise((resolve) => {
-    if (process.send === undefined) resolve();
-    else process.send(message, undefined, undefined, () => resolve());
+/** Plays one rank's part of the contract. */
+export function main(context: RankContext<TcpWorld, ProcessGroupScenario>): Promise<unknown> {
+  return inJob(context, (group) => runProcessGroupScenario(group, context.data));
+}
+
+/** All-reduces arrays of `data` elements until it fails. Says in the store when the first is over. */
+export function reduceForEver(context: RankContext<TcpWorld, number>): Promise<never> {
+  return inJob(context, async (group, store) => {
+    for (let step = 0; ; step++) {
+      const bytes = new Uint8Array(4 * context.data);
+      await group.allReduce({ bytes, dtype: 'f32' }, 'sum');
+      if (step === 0) await store.set(`reduced by ${context.rank}`, new Uint8Array(0));
+    }
   });
 }

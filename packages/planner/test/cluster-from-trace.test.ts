@@ -75,6 +75,23 @@ describe('a cluster from a trace', () => {
     expect((links.toHost?.bytesPerSecond ?? 0) / 2e9).toBeCloseTo(1, 3);
   });
 
+  test('has a least bandwidth where messages of one size say nothing of it', () => {
+    const bytes = 66_304;
+    const args = { bytes, axis: 'dp', ranks: 2 };
+    // By rounding alone, a little of these times seems to be that of the bytes.
+    const alike = [1000, 8000].map((dur, step) => ({
+      cat: 'collective',
+      name: 'allReduce',
+      pid: 0,
+      tid: 0,
+      ts: 1e6 * step,
+      dur,
+      args,
+    }));
+    const { links } = clusterFromTrace({ traceEvents: [...kernels, ...alike] }, host);
+    expect(links.inside.bytesPerSecond).toBeCloseTo((2 * bytes) / 9e-3, 0);
+  });
+
   test('ignores what other tools write into traces, and values out of bounds', () => {
     const strange = [
       null,

@@ -66,8 +66,6 @@ describe('shardwise profile', () => {
     expect(measured.stderr).toBe('');
     const cluster = readCluster(JSON.parse(await readFile(join(cwd, 'c.json'), 'utf8')));
     expect(cluster).toMatchObject({ hosts: 1, devicesPerHost: 2, source: 'a trace of a run' });
-    expect(cluster.device.flops.f32).toBeGreaterThan(1e6);
-    expect(cluster.links.inside.bytesPerSecond).toBeGreaterThan(1e3);
   });
 
   it('is not needed without launcher either: the script prints the profile', async () => {

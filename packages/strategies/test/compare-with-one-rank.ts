@@ -16,7 +16,7 @@ export interface ComparedTask extends AttentionTask {
 }
 
 /** What one rank and several have, and how near to each other they are. */
-interface Devices extends Pick<OnRanksOptions, 'idleTimeoutMs'> {
+export interface Devices extends Pick<OnRanksOptions, 'idleTimeoutMs'> {
   readonly createDevice: () => Backend | Promise<Backend>;
   readonly tolerance: Tolerance;
 }
@@ -29,7 +29,7 @@ const devices: Readonly<Record<ComparedTask['device'], Devices>> = {
 
 /** Trains on one rank without a strategy, whatever the method is. */
 export function trainOnOneRank(task: ComparedTask): Promise<Trained> {
-  return aloneOn(devices[task.device], task);
+  return trainOnOneOf(devices[task.device], task);
 }
 
 /**
@@ -51,7 +51,7 @@ export async function compareOn(
   task: AttentionTask,
   alone?: Trained,
 ): Promise<void> {
-  const expected = alone ?? (await aloneOn({ tolerance, ...options }, task));
+  const expected = alone ?? (await trainOnOneOf({ tolerance, ...options }, task));
   const dp = size / task.cp;
   const axes = [
     { name: 'dp', size: dp },
@@ -70,7 +70,8 @@ export async function compareOn(
   assertAllclose(losses, expected.losses, tolerance);
 }
 
-async function aloneOn(
+/** Trains on one rank with one of these devices. */
+export async function trainOnOneOf(
   { tolerance: _, ...options }: Devices,
   task: AttentionTask,
 ): Promise<Trained> {

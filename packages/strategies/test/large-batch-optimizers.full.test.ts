@@ -36,6 +36,7 @@ const wholeNames = ['Lamb', 'Adafactor', 'Muon'] as const satisfies WholeOptimiz
 
 const wholeKey = (optimizer: string, strategy: string): string => `${optimizer} under ${strategy}`;
 
+const wholeSteps = 5;
 const freezeStep = 20;
 const oneBitSteps = 120;
 const items = 24;
@@ -106,7 +107,7 @@ async function trainWhole(
       const parallel = await parallelize(model, strategy());
       const optimizer = wholeOptimizers[kind](model);
       const losses: number[] = [];
-      for (let step = 0; step < 10; step++) {
+      for (let step = 0; step < wholeSteps; step++) {
         model.zeroGrad();
         const loss = lossOn((x) => parallel.forward(x), place, step);
         loss.backward();
@@ -148,7 +149,7 @@ async function alone(of: WholeOptimizer | 'adam'): Promise<number[]> {
       ? new optim.AdamW(model.parameters(), { lr: 3e-3, weightDecay: 0 })
       : wholeOptimizers[of](model);
   const losses: number[] = [];
-  for (let step = 0; step < (of === 'adam' ? oneBitSteps : 10); step++) {
+  for (let step = 0; step < (of === 'adam' ? oneBitSteps : wholeSteps); step++) {
     model.zeroGrad();
     const loss = lossOn((x) => model.forward(x), { rank: 0, size: 1 }, step);
     loss.backward();

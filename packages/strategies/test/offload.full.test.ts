@@ -25,7 +25,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 
 const size = 2;
-const layers = 24;
+const layers = 16;
 const width = 128;
 const batch = 4;
 /** The bytes of this rank's parts of a layer. */

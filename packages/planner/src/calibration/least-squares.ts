@@ -97,7 +97,9 @@ function fitWeighted(
     scaled.reduce((sum, row, index) => sum + (row[a] ?? 0) * (weights[index] ?? 1), 0),
   );
   const constants = descend(gram, target);
-  return constants.map((value, column) => value / (scales[column] ?? 1));
+  // A constant that explains less than the descent knows is one of rounding: its quantity is that of another one.
+  const least = TOLERANCE * Math.max(...constants);
+  return constants.map((value, column) => (value > least ? value / (scales[column] ?? 1) : 0));
 }
 
 function descend(gram: readonly (readonly number[])[], target: readonly number[]): number[] {

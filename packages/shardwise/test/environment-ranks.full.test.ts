@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { commandVariables } from '../../../test/support/shardwise-command.ts';
 import { environmentTransport } from '../src/rank/environment-host.ts';
 import { fixture, freePort } from './command.ts';
 
@@ -21,11 +22,10 @@ interface Ended {
 }
 
 function rank(variables: NodeJS.ProcessEnv, script: readonly string[]): Promise<Ended> {
-  const child = spawn(
-    process.execPath,
-    ['--conditions=@shardwise/source', fixture('elastic.ts'), ...script],
-    { cwd, env: { ...process.env, ...variables } },
-  );
+  const child = spawn(process.execPath, [fixture('elastic.ts'), ...script], {
+    cwd,
+    env: { ...commandVariables(), ...variables },
+  });
   let output = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
