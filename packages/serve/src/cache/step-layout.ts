@@ -43,6 +43,12 @@ export interface StepLayout {
  */
 export const BLOCKS_AT_ONCE = 4;
 
+/**
+ * The number of single tokens is a multiple of this, for the same reason: it would otherwise change with each sequence that
+ * comes or goes. Tokens of no sequence take less time than linking does.
+ */
+export const TOKENS_AT_ONCE = 4;
+
 /** A token of a step. */
 interface Place {
   readonly token: number;
@@ -66,7 +72,7 @@ export function runOf(
  * them is computed, nor on the number of programs. The sizes of groups do not depend on each other, so that a program for
  * any sizes is found soon.
  *
- * Programs for one of something differ from those for several. So there are never fewer than two sequences with single
+ * Programs for one of something differ from those for several. So there are never fewer than several sequences with single
  * tokens, several blocks of a sequence, and three tokens of a chunk, whose scores begin behind all tokens but the last one. What
  * is missing are tokens of a block that no sequence has, `spareBlock`, and blocks that no query sees.
  */
@@ -90,7 +96,7 @@ export function layOut(
       tokens.map(() => sequence.table.blocks),
     );
     scored.push(...single.flatMap((run) => run.tokens.map(() => run)));
-    if (places.length === 1) {
+    while (places.length % TOKENS_AT_ONCE > 0) {
       places.push(spare);
       tables.push([spareBlock]);
       scored.push(null);
