@@ -44,8 +44,8 @@ export interface StepLayout {
 export const BLOCKS_AT_ONCE = 4;
 
 /**
- * The number of single tokens is a multiple of this, for the same reason: it would otherwise change with each sequence that
- * comes or goes. Tokens of no sequence take less time than linking does.
+ * The number of more than two single tokens is a multiple of this, for the same reason: it would otherwise change with each
+ * sequence that comes or goes. Tokens of no sequence take less time than linking does.
  */
 export const TOKENS_AT_ONCE = 4;
 
@@ -72,7 +72,7 @@ export function runOf(
  * them is computed, nor on the number of programs. The sizes of groups do not depend on each other, so that a program for
  * any sizes is found soon.
  *
- * Programs for one of something differ from those for several. So there are never fewer than several sequences with single
+ * Programs for one of something differ from those for several. So there are never fewer than two sequences with single
  * tokens, several blocks of a sequence, and three tokens of a chunk, whose scores begin behind all tokens but the last one. What
  * is missing are tokens of a block that no sequence has, `spareBlock`, and blocks that no query sees.
  */
@@ -96,7 +96,9 @@ export function layOut(
       tokens.map(() => sequence.table.blocks),
     );
     scored.push(...single.flatMap((run) => run.tokens.map(() => run)));
-    while (places.length % TOKENS_AT_ONCE > 0) {
+    const count =
+      places.length <= 2 ? 2 : Math.ceil(places.length / TOKENS_AT_ONCE) * TOKENS_AT_ONCE;
+    while (places.length < count) {
       places.push(spare);
       tables.push([spareBlock]);
       scored.push(null);
