@@ -12,7 +12,8 @@ import { productTimes, type ProductTimes } from './limit.ts';
 import { gpt2Sizes, quickSizes, type ServeSizes, type Workload, workloadsOf } from './workloads.ts';
 
 const CONCURRENCY = 32;
-const CHUNK = 64;
+/** The default of an engine: a chunk of a prompt alone has so many tokens. */
+const CHUNK = 256;
 /** That of `shardwise serve`. */
 const STEP_RATIO = 2.5;
 const REQUESTS = 64;
@@ -59,7 +60,6 @@ export const serve: Bench = {
     });
     const engine = new Engine(model, null, {
       maxSequences: CONCURRENCY,
-      maxChunkTokens: CHUNK,
       maxStepRatio: STEP_RATIO,
       cacheTokens: CONCURRENCY * sizes.context,
       // All ways of arriving have the same prompts.

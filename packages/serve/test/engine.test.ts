@@ -85,6 +85,50 @@ test('A caller that stops iterating ends its request, and no block is lost.', as
   expect(engine.statistics).toMatchObject({ waiting: 0, running: 0, usedBlocks: 0 });
 });
 
+test('A request whose caller goes before it asks for the first token computes nothing.', async () => {
+  const engine = new Engine(randomModel('gpt2'));
+  const controller = new AbortController();
+  const { signal } = controller;
+  const tokens = engine.generate({ prompt: [1, 2, 3], maxNewTokens: 100, ignoreEos: true, signal });
+  controller.abort(new Error('the client has gone'));
+  expect(engine.statistics).toMatchObject({ waiting: 0, running: 0 });
+  await engine.drain();
+  expect(engine.statistics.generatedTokens).toBe(0);
+  await expect(complete(tokens)).rejects.toThrow('the client has gone');
+});
+
+test('All samples of a request end when its time is over, also those that have not begun.', async () => {
+  let now = 0;
+  const engine = new Engine(randomModel('gpt2'), null, {
+    now: () => now,
+    beforeStep: () => void (now += 10),
+  });
+  const request = { prompt: [1, 2, 3], maxNewTokens: 9, samples: 3, ignoreEos: true };
+  const queued = await complete(engine.generate({ ...request, timeoutMs: 5 }));
+  const begun = await complete(engine.generate({ ...request, timeoutMs: 25 }));
+  for (const samples of [queued, begun]) {
+    expect(samples.map(({ sample, finishReason }) => [sample, finishReason])).toEqual(
+      [0, 1, 2].map((sample) => [sample, 'timeout']),
+    );
+  }
+  expect(begun.every(({ tokens }) => tokens.length === 2)).toBe(true);
+});
+
+test('A model that is being trained stays in that mode between steps, whose texts have no dropout.', async () => {
+  const model = randomModel('gpt2', 1, 0.5);
+  model.train();
+  const modes: boolean[] = [];
+  const engine = new Engine(model, null, { beforeStep: () => void modes.push(model.training) });
+  const prompt = randomTokens(5, 7);
+  const pending = answer(engine, { prompt, maxNewTokens: 5, temperature: 0, logProbabilities: 0 });
+  const { tokens, logProbabilities } = await pending;
+  expect(modes).toEqual([true, true, true, true, true]);
+  expect(model.training).toBe(true);
+  model.eval();
+  const expected = await trainingLogProbabilities(model, [...prompt, ...tokens]);
+  expect(logProbabilities).toEqual(expected.slice(prompt.length - 1));
+});
+
 test('A caller can hold steps back, and sees the blocks of each sequence between them.', async () => {
   const states: CacheState[] = [];
   const engine = new Engine(randomModel('gpt2'), null, {

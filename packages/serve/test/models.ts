@@ -52,12 +52,16 @@ export async function goldenModel(name: string): Promise<PretrainedModel> {
 
 /**
  * A model with random weights and a context of 512 tokens. The head of `wide` is so large that ONNX Runtime computes its
- * products with few rows faster than machine code does.
+ * products with few rows faster than machine code does. `probability` is that of the dropout of a GPT-2.
  */
-export function randomModel(family: 'gpt2' | 'llama' | 'wide', seed = 1): PretrainedModel {
+export function randomModel(
+  family: 'gpt2' | 'llama' | 'wide',
+  seed = 1,
+  probability = 0,
+): PretrainedModel {
   manualSeed(seed);
   const generator = new Generator(seed);
-  const dropout = { residPdrop: 0, embdPdrop: 0, attnPdrop: 0 };
+  const dropout = { residPdrop: probability, embdPdrop: probability, attnPdrop: 0 };
   return family !== 'llama'
     ? new GPT2LMHeadModel(
         {

@@ -198,6 +198,39 @@ describe('A step', () => {
     expect(model.ended.filter(({ tenant }) => tenant === 'many').length).toBeLessThanOrEqual(3);
   });
 
+  test('gives no turns to a tenant for the time when it was not there, with that policy.', () => {
+    const model = new FakeModel({ blockCount: 500, maxSequences: 1, policy: fairByTenant });
+    const ask = (tenant: string): void => {
+      for (let index = 0; index < 6; index++) {
+        model.scheduler.add({ prompt: [1, 2], maxNewTokens: 10, tenant });
+      }
+    };
+    const ended = (own: string): number =>
+      model.ended.filter(({ tenant }) => tenant === own).length;
+    ask('early');
+    while (!model.scheduler.isIdle) model.step();
+    ask('late');
+    ask('early');
+    while (ended('late') < 3) model.step();
+    expect(ended('early')).toBeGreaterThanOrEqual(6 + 2);
+    // While one waits, another one comes.
+    ask('third');
+    while (ended('third') < 3) model.step();
+    expect(ended('early')).toBeGreaterThanOrEqual(6 + 3);
+    expect(ended('early') + ended('late')).toBeLessThanOrEqual(6 + 12);
+  });
+
+  test('counts the tokens of prompts, too, with that policy.', () => {
+    const model = new FakeModel({ blockCount: 500, maxSequences: 1, policy: fairByTenant });
+    const long = Array.from({ length: 60 }, (_, at) => at);
+    for (let index = 0; index < 6; index++) {
+      model.scheduler.add({ prompt: [index, ...long], maxNewTokens: 2, tenant: 'long' });
+      model.scheduler.add({ prompt: [index, 1], maxNewTokens: 2, tenant: 'short' });
+    }
+    while (model.ended.length < 7) model.step();
+    expect(model.ended.filter(({ tenant }) => tenant === 'long')).toHaveLength(1);
+  });
+
   test('begins anew with all sequences after a restart.', () => {
     const model = new FakeModel({ blockCount: 100, blockSize: 2 });
     const asked = { prompt: [1, 2, 3, 4, 5], maxNewTokens: 6 };

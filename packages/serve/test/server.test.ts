@@ -83,6 +83,18 @@ describe('The client of OpenAI', () => {
     expect(usage).toEqual({ prompt_tokens: 15, completion_tokens: 24, total_tokens: 39 });
   });
 
+  test('gets the places of tokens in a text, also in a stream', async () => {
+    const asked = { model: 'small', prompt: 'Once', max_tokens: 6, temperature: 0, logprobs: 0 };
+    const { choices } = await client.completions.create(asked);
+    const offsets: number[] = [];
+    for await (const chunk of await client.completions.create({ ...asked, stream: true })) {
+      offsets.push(...(chunk.choices[0]?.logprobs?.text_offset ?? []));
+    }
+    expect(offsets).toHaveLength(6);
+    expect(new Set(offsets).size).toBeGreaterThan(1);
+    expect(offsets).toEqual(choices[0]?.logprobs?.text_offset);
+  });
+
   test('gets a stream of completions', async () => {
     const stream = await client.completions.create({
       model: 'small',

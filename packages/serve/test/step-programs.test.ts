@@ -82,6 +82,33 @@ test.each([
   },
 );
 
+test('Steps with some sequences more or less have the same sizes, and scores of those that there are.', () => {
+  const scheduler = new Scheduler({ blockCount: 512, blockSize });
+  const runs = Array.from({ length: 8 }, (_, index): TokenRun => {
+    const sequence = scheduler.add({ prompt: [1, 2, 3], maxNewTokens: 1 });
+    sequence.table.append(3);
+    return { sequence, start: 2, tokens: [index], isChunk: false };
+  });
+  const layouts = [5, 6, 7, 8].map((count) =>
+    layOut(runs.slice(0, count), { blockSize, spareBlock: 512 }),
+  );
+  for (const [index, { groups, scored }] of layouts.entries()) {
+    expect(groups.map(({ sequences, queries }) => [sequences, queries])).toEqual([[8, 1]]);
+    expect(scored.filter((run) => run !== null)).toEqual(runs.slice(0, 5 + index));
+    expect(scored).toHaveLength(8);
+  }
+});
+
+test('A sequence that is alone has one more token beside it, and not several.', () => {
+  const scheduler = new Scheduler({ blockCount: 512, blockSize });
+  const sequence = scheduler.add({ prompt: [1, 2, 3], maxNewTokens: 1 });
+  sequence.table.append(3);
+  const run: TokenRun = { sequence, start: 2, tokens: [3], isChunk: false };
+  const { groups, scored } = layOut([run], { blockSize, spareBlock: 512 });
+  expect(groups.map(({ sequences }) => sequences)).toEqual([2]);
+  expect(scored).toEqual([run, null]);
+});
+
 test('A step that begins with copies of blocks has the program of one without them.', async () => {
   const { run } = smallSteps(8, 8);
   await run(0, [30, 40]);

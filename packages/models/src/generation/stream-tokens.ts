@@ -69,10 +69,12 @@ export async function* streamTokens(
 /** Puts a model into evaluation. Returns a function that gives each module its mode again. */
 export function evaluating(model: Module): () => void {
   const before = model.namedModules().map(([, module]) => [module, module.training] as const);
-  model.eval();
+  if (before.some(([, training]) => training)) model.eval();
   return () => {
-    // Parents come first, so that the mode of a child replaces that of its parent.
-    for (const [module, training] of before) module.train(training);
+    // Parents come first, so that the mode of a child replaces that of its parent. Most have their parents' mode.
+    for (const [module, training] of before) {
+      if (module.training !== training) module.train(training);
+    }
   };
 }
 

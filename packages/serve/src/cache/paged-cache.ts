@@ -14,7 +14,13 @@ import type { BlockSwap } from '../blocks/swap-space.ts';
 import { bytesOf, type KeptRows, keptRows, type KvCacheDtype, put } from './kept-rows.ts';
 import { inGroups, slotsOf } from './block-groups.ts';
 import { SwappedBlocks } from './swapped-blocks.ts';
-import { BLOCKS_AT_ONCE, type QueryGroup, spareGroup, type StepLayout } from './step-layout.ts';
+import {
+  BLOCKS_AT_ONCE,
+  type QueryGroup,
+  spareGroup,
+  type StepLayout,
+  TOKENS_AT_ONCE,
+} from './step-layout.ts';
 
 /** The sizes of a paged cache, and the most that a step has of anything. */
 export interface PagedCacheOptions {
@@ -85,7 +91,7 @@ export class PagedCache implements AttentionCache {
     this.#swapped = new SwappedBlocks({ blockSize, spareBlock: this.spareBlock });
     const blocks = Math.min(blockCount, Math.ceil(maxTokens / blockSize));
     this.#most = {
-      sequences: Math.max(LEAST_MOST, maxSequences),
+      sequences: Math.max(LEAST_MOST, Math.ceil(maxSequences / TOKENS_AT_ONCE) * TOKENS_AT_ONCE),
       queries: Math.max(LEAST_MOST, maxChunkTokens),
       blocks: Math.max(LEAST_MOST, Math.ceil(blocks / BLOCKS_AT_ONCE) * BLOCKS_AT_ONCE),
     };

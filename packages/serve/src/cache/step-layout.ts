@@ -43,6 +43,12 @@ export interface StepLayout {
  */
 export const BLOCKS_AT_ONCE = 4;
 
+/**
+ * The number of more than two single tokens is a multiple of this, for the same reason: it would otherwise change with each
+ * sequence that comes or goes. Tokens of no sequence take less time than linking does.
+ */
+export const TOKENS_AT_ONCE = 4;
+
 /** A token of a step. */
 interface Place {
   readonly token: number;
@@ -90,7 +96,9 @@ export function layOut(
       tokens.map(() => sequence.table.blocks),
     );
     scored.push(...single.flatMap((run) => run.tokens.map(() => run)));
-    if (places.length === 1) {
+    const count =
+      places.length <= 2 ? 2 : Math.ceil(places.length / TOKENS_AT_ONCE) * TOKENS_AT_ONCE;
+    while (places.length < count) {
       places.push(spare);
       tables.push([spareBlock]);
       scored.push(null);

@@ -2,7 +2,6 @@ import { checkOptions, defaultGenerator } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
 import {
   type AdapterStack,
-  evaluating,
   type GeneratingModel,
   modelFacts,
   type ModelFacts,
@@ -202,7 +201,13 @@ export class Engine {
     };
     this.#requests.begin(open, sequence);
     this.#loop ??= this.#run();
-    return this.#answer(open);
+    // From now on, and not from the first token that is asked for: a client may go before.
+    const abort = (): void => {
+      this.#requests.fail(open, checked.signal?.reason);
+    };
+    if (checked.signal?.aborted === true) abort();
+    checked.signal?.addEventListener('abort', abort);
+    return this.#answer(open, abort);
   }
 
   /**
@@ -217,13 +222,8 @@ export class Engine {
   /**
    * Computes what the first rank of a divided model decides, until that one's engine is disposed of. All others call it.
    */
-  async follow(): Promise<void> {
-    const restore = this.#runner.modules.map((module) => evaluating(module));
-    try {
-      await this.#runner.follow();
-    } finally {
-      for (const each of restore.toReversed()) each();
-    }
+  follow(): Promise<void> {
+    return this.#runner.follow();
   }
 
   /** Whether a step of a model failed that several ranks have parts of. They must all start again. */
@@ -245,17 +245,11 @@ export class Engine {
     this.#runner.dispose();
   }
 
-  async *#answer(open: OpenRequest): AsyncGenerator<GeneratedToken, void, void> {
-    const { signal } = open.request;
-    const abort = (): void => {
-      this.#requests.fail(open, signal?.reason);
-    };
-    if (signal?.aborted === true) abort();
-    signal?.addEventListener('abort', abort);
+  async *#answer(open: OpenRequest, abort: () => void): AsyncGenerator<GeneratedToken, void, void> {
     try {
       yield* open.queue.take();
     } finally {
-      signal?.removeEventListener('abort', abort);
+      open.request.signal?.removeEventListener('abort', abort);
       this.#requests.drop(open);
     }
   }
@@ -264,7 +258,6 @@ export class Engine {
   async #run(): Promise<void> {
     // The caller of `generate` may still add requests that begin together.
     await Promise.resolve();
-    const restore = this.#runner.modules.map((module) => evaluating(module));
     try {
       while (!this.#scheduler.isIdle) {
         await this.#beforeStep();
@@ -274,7 +267,6 @@ export class Engine {
       this.#requests.failAll(error);
       if (this.#ranks !== null) this.#failure = { cause: error };
     } finally {
-      for (const each of restore.toReversed()) each();
       this.#loop = null;
       void this.#weights.beforeStep();
     }

@@ -44,12 +44,7 @@ export class OpenRequests {
 
   /** Begins the next sample of a request. */
   begin(open: OpenRequest, sequence: Sequence): void {
-    const sample = open.begun++;
-    const { request, seed } = open;
-    open.open.set(
-      sequence,
-      new Continuation(request, sample, seed + sample, this.#tokenizer, this.#eosTokenIds),
-    );
+    open.open.set(sequence, this.#beginning(open));
     this.#bySequence.set(sequence, open);
   }
 
@@ -66,6 +61,10 @@ export class OpenRequests {
     if (open === undefined || continuation === undefined) return;
     if (open.beams === null) {
       open.queue.push(continuation.end('timeout'));
+      // Those that would have begun when the prompt was computed.
+      for (; sequence.samples > 1; sequence.samples--) {
+        open.queue.push(this.#beginning(open).end('timeout'));
+      }
       this.end(open, sequence);
       return;
     }
@@ -92,6 +91,12 @@ export class OpenRequests {
 
   failAll(error: unknown): void {
     for (const open of new Set(this.#bySequence.values())) this.fail(open, error);
+  }
+
+  #beginning(open: OpenRequest): Continuation {
+    const sample = open.begun++;
+    const { request, seed } = open;
+    return new Continuation(request, sample, seed + sample, this.#tokenizer, this.#eosTokenIds);
   }
 
   #remove(open: OpenRequest, sequence: Sequence): void {

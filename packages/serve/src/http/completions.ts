@@ -87,13 +87,21 @@ async function* eventsOf(
 ): AsyncGenerator<string, void, void> {
   const samples = body.n ?? 1;
   let tokens = 0;
+  /** For each text, the length of its tokens until now. */
+  const lengths = new Map<number, number>();
   for await (const { stream, value } of joinStreams(streams)) {
     tokens += Number(value.token !== null);
     if (value.text === '' && value.finishReason === null && body.logprobs == null) continue;
+    const index = stream * samples + value.sample;
+    const offset = lengths.get(index) ?? 0;
+    const logprobs =
+      body.logprobs == null ? null : logProbabilitiesOf(engine, listsOf(value), offset);
+    const length = logprobs?.tokens.reduce((sum, each) => sum + each.length, 0) ?? 0;
+    lengths.set(index, offset + length);
     const choice = {
       text: value.text,
-      index: stream * samples + value.sample,
-      logprobs: body.logprobs == null ? null : logProbabilitiesOf(engine, listsOf(value)),
+      index,
+      logprobs,
       finish_reason: reasonOf(value.finishReason),
     };
     yield eventOf({ ...head, ...fingerprintOf(engine), choices: [choice] });
@@ -119,12 +127,22 @@ function listsOf({ token, logProbability, likely }: GeneratedToken): LogProbabil
 
 type LogProbabilities = Pick<Completion, 'tokens' | 'logProbabilities' | 'likely'>;
 
+interface LogProbabilitiesBody {
+  readonly tokens: readonly string[];
+  readonly token_logprobs: readonly number[];
+  readonly top_logprobs: readonly object[];
+  /** Where each token begins in the text. */
+  readonly text_offset: readonly number[];
+}
+
+/** Tokens with their log-probabilities. The first one begins at the place `first` of the text. */
 function logProbabilitiesOf(
   { tokenizer }: Engine,
   { tokens, logProbabilities, likely }: LogProbabilities,
-): object {
+  first = 0,
+): LogProbabilitiesBody {
   const textOf = (token: number): string => tokenizer?.decode([token]) ?? String(token);
-  let offset = 0;
+  let offset = first;
   const texts = tokens.map(textOf);
   return {
     tokens: texts,

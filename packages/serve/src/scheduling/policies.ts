@@ -1,6 +1,9 @@
 import type { Sequence } from './sequence.ts';
 
-/** How many tokens each tenant got until now. */
+/**
+ * How many tokens each tenant got until now: of prompts, as far as they were not in the cache, and behind them. A tenant that
+ * comes, or comes again, has at least as many as the one of those there that has the fewest.
+ */
 export type ServedTokens = ReadonlyMap<string, number>;
 
 /**

@@ -10,8 +10,8 @@ export interface SchedulerOptions {
   /** The most sequences that run at once. Default: 32. */
   readonly maxSequences?: number;
   /**
-   * The most tokens of a prompt that a step computes, so that sequences that go on need not wait for a long prompt.
-   * Default: 64.
+   * The most tokens of a prompt that a step computes, so that sequences that go on need not wait for a long prompt. Products of
+   * few rows cost more for each row: on a processor, 1.4 times as much with 64 rows as with 512. Default: 256.
    */
   readonly maxChunkTokens?: number;
   /**

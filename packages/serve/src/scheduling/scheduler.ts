@@ -5,6 +5,7 @@ import { type BlockSwap, SwapSpace } from '../blocks/swap-space.ts';
 import { ChunkBudget } from './chunk-budget.ts';
 import { firstCome, type SchedulingPolicy } from './policies.ts';
 import { requireFit } from './require-fit.ts';
+import { TenantTokens } from './tenant-tokens.ts';
 import { type SchedulerOptions, schedulerRules } from './scheduler-options.ts';
 import { isInStep, type ScheduledChunk, type Sequence, type SequenceOptions } from './sequence.ts';
 import type { StepPlan } from './step-plan.ts';
@@ -24,7 +25,7 @@ export class Scheduler {
   readonly #swapSpace: SwapSpace;
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
-  readonly #served = new Map<string, number>();
+  readonly #served = new TenantTokens();
   #nextNumber = 0;
   /** Sequences that arrived from this one on are not admitted. */
   #heldFrom = Number.POSITIVE_INFINITY;
@@ -35,7 +36,7 @@ export class Scheduler {
     this.allocator = new BlockAllocator(options.blockCount);
     this.blockSize = options.blockSize ?? 16;
     this.maxSequences = options.maxSequences ?? 32;
-    this.maxChunkTokens = options.maxChunkTokens ?? 64;
+    this.maxChunkTokens = options.maxChunkTokens ?? 256;
     this.#chunkBudget = new ChunkBudget(this.maxChunkTokens, options.maxStepRatio ?? Infinity);
     this.#policy = options.policy ?? firstCome;
     this.#prefixCaching = options.prefixCaching ?? true;
@@ -52,11 +53,6 @@ export class Scheduler {
 
   get isIdle(): boolean {
     return this.#waiting.length + this.#running.length === 0;
-  }
-
-  /** The number of tokens that each tenant got. */
-  get served(): ReadonlyMap<string, number> {
-    return this.#served;
   }
 
   /** How many blocks are outside of the cache. */
@@ -83,6 +79,10 @@ export class Scheduler {
     const { blockCount } = this.allocator;
     requireFit(prompt.length + maxNewTokens, samples, { blockCount, blockSize, maxSequences });
     const number = this.#nextNumber++;
+    this.#served.join(
+      tenant,
+      new Set([...this.#running, ...this.#waiting].map((each) => each.tenant)),
+    );
     const sequence: Sequence = {
       number,
       tokens: [...prompt],
@@ -169,7 +169,7 @@ export class Scheduler {
   /** Adds the token that follows a sequence whose tokens are all computed. */
   append(sequence: Sequence, token: number): void {
     sequence.tokens.push(token);
-    this.#served.set(sequence.tenant, (this.#served.get(sequence.tenant) ?? 0) + 1);
+    this.#served.add(sequence.tenant, 1);
   }
 
   /**
@@ -395,6 +395,9 @@ export class Scheduler {
       const soon = this.#running.filter(({ isHeld }) => !isHeld).length;
       if (needed + soon > this.allocator.available) return;
       this.#begin(sequence, swapIns);
+      // Blocks that are taken from it later are no fault of its tenant.
+      if (sequence.preemptions === 0)
+        this.#served.add(sequence.tenant, tokens.length - sequence.computed);
       plan(sequence)?.take();
       this.#waiting = this.#waiting.filter((other) => other !== sequence);
       this.#running.push(sequence);
@@ -413,7 +416,7 @@ export class Scheduler {
   }
 
   #compare(a: Sequence, b: Sequence): number {
-    return this.#policy(a, b, this.#served) || a.arrival - b.arrival;
+    return this.#policy(a, b, this.#served.counts) || a.arrival - b.arrival;
   }
 }
 

@@ -66,7 +66,7 @@ export function addServe(program: Command): Command {
     )
     .option('--block-size <tokens>', 'tokens of a block of the cache', parseRanks, 16)
     .option('--max-sequences <count>', 'sequences that run at once', parseRanks, 32)
-    .option('--max-chunk-tokens <count>', 'tokens of a prompt in a step', parseRanks, 64)
+    .option('--max-chunk-tokens <count>', 'tokens of a prompt in a step', parseRanks, 256)
     .option(
       '--speculative-tokens <count>',
       'tokens that are proposed in a step, as they came before in the text (default: none)',
