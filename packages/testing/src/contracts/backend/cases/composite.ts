@@ -2,6 +2,7 @@ import type { CompositeOp, Shape } from '@shardwise/core/spec';
 import { type NdArray, at } from '../../../interpreter/nd-array.ts';
 import { attentionCases } from './attention.ts';
 import { pagedAttentionCases, pagedAttentionExample } from './paged-attention.ts';
+import { blockedCases, blockedExample } from './blocked.ts';
 import { groupedCases } from './grouped.ts';
 import { f32, uniform } from '../host-value.ts';
 import {
@@ -283,6 +284,7 @@ export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } =
   attentionKeyGrad: { examples: ofGradient, cases: attentionCases.attentionKeyGrad },
   attentionValueGrad: { examples: ofGradient, cases: attentionCases.attentionValueGrad },
   pagedAttention: { examples: [pagedAttentionExample], cases: pagedAttentionCases },
+  blockedLinear: { examples: [blockedExample], cases: blockedCases },
 };
 
 function titleOf({ op, params }: Operation, shape: Shape): string {
