@@ -41,7 +41,7 @@ export function createProducts(
   const resources = (): ProductResources => (made ??= resourcesOf(machine.code, threads));
   return {
     by: { by: 'own', instructions: machine.instructions },
-    own: { bf16: true, thin: batchInvariant },
+    own: { bf16: true, thin: batchInvariant, blocks: machine.code.decodesBlocks },
     link: (memory, product, epilogue) =>
       new CompiledProduct(memory, product, resources(), epilogue),
     linkGrouped: (memory, product) => new CompiledGroupedProduct(memory, product, resources()),

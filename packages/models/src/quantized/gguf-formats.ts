@@ -6,7 +6,12 @@ export type GgufBlockName = DecodedFormat['name'];
 /** A decoder of blocks whose bytes are numbers of f32 already. */
 type Decode = (bytes: Tensor, blocks: number) => Tensor;
 
-function format(name: GgufBlockName, elements: number, bytes: number, decode: Decode): DecodedFormat {
+function format(
+  name: GgufBlockName,
+  elements: number,
+  bytes: number,
+  decode: Decode,
+): DecodedFormat {
   return {
     name,
     elements,
@@ -112,12 +117,20 @@ function halfAt(bytes: Tensor, start: number): Tensor {
     .add(exponent.gt(0).to('f32').mul(1024));
   // 2^exponent by the bits of the exponent. Numbers below the normal ones have the last bit of the least normal ones.
   const power = [1, 2, 3, 4].reduce(
-    (product, bit) => product.mul(fieldOf(high, 2 + bit, 1).mul(2 ** 2 ** bit - 1).add(1)),
+    (product, bit) =>
+      product.mul(
+        fieldOf(high, 2 + bit, 1)
+          .mul(2 ** (2 ** bit) - 1)
+          .add(1),
+      ),
     fieldOf(high, 2, 1).add(1),
   );
   const finite = digits.mul(power.maximum(2)).mul(2 ** -25);
   const others = digits.eq(1024).where(digits.mul(Infinity), digits.mul(NaN));
-  return exponent.lt(31).where(finite, others).mul(fieldOf(high, 7, 1).mul(-2).add(1));
+  return exponent
+    .lt(31)
+    .where(finite, others)
+    .mul(fieldOf(high, 7, 1).mul(-2).add(1));
 }
 
 /** Numbers of four bits: of each 32 bytes first the low halves, and then the high ones. Shape: -> [blocks, 8, 32]. */

@@ -19,7 +19,12 @@ export interface Products {
    * Which products our code computes. `thin`: whether it also computes those that ONNX Runtime computes faster. Null if it
    * computes none.
    */
-  readonly own: { readonly bf16: boolean; readonly thin: boolean } | null;
+  readonly own: {
+    readonly bf16: boolean;
+    readonly thin: boolean;
+    /** Whether it also computes those with weights in blocks. If not, such products are decomposed before. */
+    readonly blocks: boolean;
+  } | null;
   /** Computes attention block by block, with products and loops. Null if attention is decomposed before. */
   readonly attention: OwnAttention | null;
   /** Links a product. An epilogue is only given for a product of one matrix. */

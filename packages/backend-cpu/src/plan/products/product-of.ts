@@ -38,7 +38,9 @@ export function productOf(
   flow: Dataflow,
   own: OwnProducts | null,
 ): BatchedProduct | undefined {
-  if (instruction.op !== 'matmul' || own === null) return undefined;
+  if (own === null) return undefined;
+  if (instruction.op === 'blockedLinear') return blockedProductOf(instruction, values, flow);
+  if (instruction.op !== 'matmul') return undefined;
   const kind = kindOf(instruction, values);
   if (kind === undefined || (kind !== 'f32 to f32' && !own.bf16)) return undefined;
   const { transposeA, transposeB, scale = 1, rounds = false } = instruction.params;
@@ -63,6 +65,42 @@ export function productOf(
   if (!isThin(product)) return product;
   const isOwn = typeof own.thin === 'boolean' ? own.thin : own.thin(product);
   return isOwn ? product : undefined;
+}
+
+/**
+ * Describes a product with a weight in blocks. No other code computes it. Returns undefined if the rows are not in memory
+ * yet.
+ */
+function blockedProductOf(
+  instruction: InstructionMap['blockedLinear'],
+  values: readonly ValueType[],
+  flow: Dataflow,
+): BatchedProduct | undefined {
+  const [x, weight] = [inputAt(instruction, 0), inputAt(instruction, 1)];
+  const left = operandOf(x, values, flow, 0, false);
+  const bytes = flow.root(weight);
+  if (left === undefined || bytes === undefined) return undefined;
+  const [rows = 1, depth = 1] = valueAt(values, x).shape;
+  const [columns = 1, rowBytes = 1] = valueAt(values, weight).shape;
+  return {
+    kind: 'f32 to f32',
+    batch: [],
+    rows,
+    columns,
+    depth,
+    left,
+    right: {
+      value: bytes,
+      batchStrides: [],
+      rowStride: 1,
+      columnStride: rowBytes,
+      packing: instruction.params.format.name,
+    },
+    result: instruction.output,
+    scale: 1,
+    addend: null,
+    rounds: false,
+  };
 }
 
 function kindOf(
