@@ -1,7 +1,7 @@
 import type { GgufBlockName } from '@shardwise/core/spec';
 import type { Assembler } from '../assembler.ts';
 import { type Memory, type Vector, xmm, ymm } from '../operands.ts';
-import type { BlockTails } from './emit-block-panels.ts';
+import type { BlockTails } from './emit-block-tails.ts';
 
 /** Where the bytes of eight lanes' blocks are. */
 export interface BlockPlaces {
@@ -141,8 +141,7 @@ export const blockWriters: Readonly<Record<GgufBlockName, BlockWriter>> = {
   Q6_K: {
     constants: [LOW_HALF, always(0x30), always(32)],
     emit: (code, places, { signed }) => {
-      const [block] = [fourth];
-      emitHalves(code, places, 208, block);
+      emitHalves(code, places, 208, fourth);
       places.transposeScales(192);
       for (let part = 0; part < 8; part++) {
         const [half, quarter] = [part >> 2, part & 3];
@@ -155,7 +154,7 @@ export const blockWriters: Readonly<Record<GgufBlockName, BlockWriter>> = {
         for (const [index, scale] of [factor, addend].entries()) {
           code.binary('vpmovsxbd', scale, places.scales(2 * part + index));
           code.binary('vcvtdq2ps', scale, scale);
-          code.ternary('vmulps', scale, scale, block);
+          code.ternary('vmulps', scale, scale, fourth);
         }
         code.call(signed);
       }

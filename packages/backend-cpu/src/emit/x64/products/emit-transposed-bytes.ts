@@ -1,11 +1,6 @@
 import type { Assembler } from '../assembler.ts';
 import type { Vector } from '../operands.ts';
 
-/** The lanes that are decoded at once. */
-export const GROUP_LANES = 8;
-/** The numbers of a lane that are decoded at once. */
-export const NUMBERS = 32;
-
 /**
  * Transposes the bytes of eight vectors, for each 16 bytes of them by themselves. Returns eight vectors: the first has byte 0
  * of all lanes and then byte 1, the second bytes 2 and 3, and so on. Changes the vectors and `spare`.

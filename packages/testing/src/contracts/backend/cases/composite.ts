@@ -18,8 +18,7 @@ import {
   dot,
   type Row,
 } from './formulas.ts';
-import { label } from '../op-case.ts';
-import type { OpCase } from '../op-case.ts';
+import { label, type OpCase } from '../op-case.ts';
 import { indices, type OpExample, varied } from '../op-example.ts';
 import type { Operation } from '../program-builder.ts';
 
