@@ -28,13 +28,8 @@ import {
 } from './operand-panels.ts';
 import { TaskList } from '../../emit/products/task-list.ts';
 import type { ProductCode, Side, TileSource } from '../../emit/products/product-code.ts';
-import { blockFormats } from '../../program/work/block-formats.ts';
-import {
-  bytesOfPacking,
-  bytesOfResult,
-  isOfBlocks,
-  type Packing,
-} from '../../program/work/product-kinds.ts';
+import { blockFormats, isOfBlocks } from '../../program/work/block-formats.ts';
+import { bytesOfPacking, bytesOfResult, type Packing } from '../../program/work/product-kinds.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import { columnsOf } from './split-products.ts';
 

@@ -1,5 +1,6 @@
 import type { AttentionWork, PagedAttentionWork } from '../../program/work/attention-work.ts';
 import type { AttentionPlanning } from '../../plan/attention/attention-planning.ts';
+import type { BlockPlanning } from '../../plan/products/product-of.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import type { BatchedProduct } from '../../program/work/batched-product.ts';
 import type { Epilogue } from './block-loops.ts';
@@ -22,8 +23,8 @@ export interface Products {
   readonly own: {
     readonly bf16: boolean;
     readonly thin: boolean;
-    /** Whether it also computes those with weights in blocks. If not, such products are decomposed before. */
-    readonly blocks: boolean;
+    /** Describes products with weights in blocks. Absent if they are decomposed before. */
+    readonly blocks?: BlockPlanning;
   } | null;
   /** Computes attention block by block, with products and loops. Null if attention is decomposed before. */
   readonly attention: OwnAttention | null;

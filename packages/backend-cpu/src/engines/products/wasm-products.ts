@@ -38,7 +38,7 @@ export function wasmProducts(arena: Arena, reason: string): Products {
   };
   return {
     by: { by: 'webassembly', reason },
-    own: { bf16: false, thin: true, blocks: false },
+    own: { bf16: false, thin: true },
     attention: null,
     link: (_, product): CompiledPartition => {
       const products = productsOf(product);

@@ -15,6 +15,13 @@ import {
 } from '../../program/instruction.ts';
 import type { ProductKind } from '../../program/work/product-kinds.ts';
 
+/** Describes a product with a weight in blocks. Returns undefined if the rows are not in memory yet. */
+export type BlockPlanning = (
+  instruction: InstructionMap['blockedLinear'],
+  values: readonly ValueType[],
+  flow: Dataflow,
+) => BatchedProduct | undefined;
+
 /** Which products a backend computes with its own code. */
 export interface OwnProducts {
   /** Whether it also computes products of bf16 values. */
@@ -25,6 +32,8 @@ export interface OwnProducts {
    * choice must not depend on them.
    */
   readonly thin: boolean | ((product: BatchedProduct) => boolean);
+  /** Describes products with weights in blocks. Absent if they are decomposed before. */
+  readonly blocks?: BlockPlanning;
   /** Null if attention is decomposed before. */
   readonly attention: AttentionPlanning | null;
 }
@@ -39,7 +48,7 @@ export function productOf(
   own: OwnProducts | null,
 ): BatchedProduct | undefined {
   if (own === null) return undefined;
-  if (instruction.op === 'blockedLinear') return blockedProductOf(instruction, values, flow);
+  if (instruction.op === 'blockedLinear') return own.blocks?.(instruction, values, flow);
   if (instruction.op !== 'matmul') return undefined;
   const kind = kindOf(instruction, values);
   if (kind === undefined || (kind !== 'f32 to f32' && !own.bf16)) return undefined;
@@ -67,42 +76,6 @@ export function productOf(
   return isOwn ? product : undefined;
 }
 
-/**
- * Describes a product with a weight in blocks. No other code computes it. Returns undefined if the rows are not in memory
- * yet.
- */
-function blockedProductOf(
-  instruction: InstructionMap['blockedLinear'],
-  values: readonly ValueType[],
-  flow: Dataflow,
-): BatchedProduct | undefined {
-  const [x, weight] = [inputAt(instruction, 0), inputAt(instruction, 1)];
-  const left = operandOf(x, values, flow, 0, false);
-  const bytes = flow.root(weight);
-  if (left === undefined || bytes === undefined) return undefined;
-  const [rows = 1, depth = 1] = valueAt(values, x).shape;
-  const [columns = 1, rowBytes = 1] = valueAt(values, weight).shape;
-  return {
-    kind: 'f32 to f32',
-    batch: [],
-    rows,
-    columns,
-    depth,
-    left,
-    right: {
-      value: bytes,
-      batchStrides: [],
-      rowStride: 1,
-      columnStride: rowBytes,
-      packing: instruction.params.format.name,
-    },
-    result: instruction.output,
-    scale: 1,
-    addend: null,
-    rounds: false,
-  };
-}
-
 function kindOf(
   instruction: CpuInstruction,
   values: readonly ValueType[],
@@ -124,7 +97,7 @@ function depthOf(instruction: InstructionMap['matmul'], values: readonly ValueTy
  * Describes an operand as it lies in memory. Returns undefined if neither its rows nor its columns have adjacent
  * elements, or if the value is not in memory. Packing rounds f32 values that are multiplied as bf16.
  */
-function operandOf(
+export function operandOf(
   id: number,
   values: readonly ValueType[],
   flow: Dataflow,

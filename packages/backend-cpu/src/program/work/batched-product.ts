@@ -1,11 +1,5 @@
 import type { MatrixProduct } from './matrix-product.ts';
-import {
-  bytesOfPacking,
-  bytesOfResult,
-  isOfBlocks,
-  type Packing,
-  type ProductKind,
-} from './product-kinds.ts';
+import { bytesOfPacking, bytesOfResult, type Packing, type ProductKind } from './product-kinds.ts';
 
 /** Where the matrices of a batch lie in a value in memory. All strides are in elements. */
 export interface BatchOperand {
@@ -94,7 +88,7 @@ const large = { right: 2 ** 18, left: 2 ** 16, result: 2 ** 20 } as const;
  */
 export function isThin(product: BatchedProduct): boolean {
   const { kind, batch, rows, columns, depth, left, right } = withRowsOfBatch(product);
-  if (kind !== 'f32 to f32' || isOfBlocks(right.packing)) return false;
+  if (kind !== 'f32 to f32' || right.packing !== 'f32') return false;
   const matrices = batch.reduce((all, size) => all * size, 1);
   const fewRows = right.rowStride === 1 ? few.rows.inOrder : few.rows.otherwise;
   const fewColumns = left.columnStride === 1 ? few.columns.inOrder : few.columns.otherwise;

@@ -1,4 +1,5 @@
 import type { GgufBlockFormat, GgufBlockName } from '@shardwise/core/spec';
+import type { Packing } from './product-kinds.ts';
 
 export const blockFormatNames: readonly GgufBlockName[] = [
   ...(['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0'] as const),
@@ -18,3 +19,8 @@ export const blockFormats: Readonly<
   Q5_K: { elements: 256, bytes: 176 },
   Q6_K: { elements: 256, bytes: 210 },
 };
+
+/** Whether an operand is in blocks. */
+export function isOfBlocks(packing: Packing): packing is GgufBlockName {
+  return packing in blockFormats;
+}

@@ -1,32 +1,9 @@
 import { elementCount, sizeAt } from '../../base/shape.ts';
-import { BlockCodec, blockedLinear as blockedNode } from '../../graph/ops/blocked.ts';
-import { composed, composedAll } from '../../realize/pending/small-values.ts';
-import type { GgufBlockFormat } from '../../spec/op.ts';
+import { createNode } from '../../graph/create-node.ts';
+import { blockedOps } from '../../graph/ops/blocked.ts';
+import { composed } from '../../realize/pending/small-values.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-
-/** A format of blocks, and how its blocks are decoded by operations on tensors. */
-export interface DecodedFormat extends GgufBlockFormat {
-  /** Shape: u8 [blocks, bytes] -> f32 [blocks, elements]. */
-  readonly decode: (bytes: Tensor) => Tensor;
-}
-
-const codecs = new WeakMap<DecodedFormat, BlockCodec>();
-
-/** The format as a parameter of the op. */
-export function codecOf(format: DecodedFormat): BlockCodec {
-  let codec = codecs.get(format);
-  if (codec === undefined) {
-    // A plan decodes leaves that stand for others, of which no value may be remembered.
-    const decoded = (bytes: Tensor): Tensor =>
-      composedAll(
-        () => format.decode(bytes),
-        () => [],
-      );
-    codec = new BlockCodec(format, (bytes) => decoded(new Tensor(bytes)).node);
-    codecs.set(format, codec);
-  }
-  return codec;
-}
+import { codecOf, type DecodedFormat } from './block-codec.ts';
 
 /**
  * x Wᵀ with a weight that stays in its blocks. Devices with code for the format decode some rows of the weight at a time,
@@ -38,7 +15,12 @@ export function blockedLinear(x: Tensor, weight: Tensor, format: DecodedFormat):
   return composed(() => {
     const leading = x.shape.slice(0, -1);
     const rows = x.ndim === 2 ? x : x.reshape([elementCount(leading), sizeAt(x.shape, x.ndim - 1)]);
-    const result = new Tensor(blockedNode(rows.node, weight.node, codecOf(format)));
+    const params = { format: codecOf(format) };
+    const node = createNode(blockedOps.blockedLinear, 'blockedLinear', params, [
+      rows.node,
+      weight.node,
+    ]);
+    const result = new Tensor(node);
     return x.ndim === 2 ? result : result.reshape([...leading, sizeAt(weight.shape, 0)]);
   });
 }
