@@ -73,6 +73,7 @@ export class CpuBackend implements Backend {
       native: new Set([
         ...native,
         ...(products.by.by === 'own' && loops.code !== null ? attention : []),
+        ...(products.own?.blocks ? (['blockedLinear'] as const) : []),
       ]),
       alignment: BUFFER_ALIGNMENT_BYTES,
     };

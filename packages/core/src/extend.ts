@@ -240,6 +240,8 @@ export {
   attentionOfPart,
   type PartOfKeys,
 } from './nn/functional/attention-of-part.ts';
+export { codecOf, type DecodedFormat } from './nn/functional/block-codec.ts';
+export { blockedLinear } from './nn/functional/blocked-linear.ts';
 export { pagedAttention, type PagedKeys } from './nn/functional/paged-attention.ts';
 export {
   gatherSequence,

@@ -95,7 +95,7 @@ function elements({ shape, dtype }: Operand, seed: number): HostData {
     return Float32Array.from({ length }, (_, index) => Math.sin(1 + index * 1.7 + seed * 2.3) + 2);
   }
   const bits = Array.from({ length }, (_, index) => (index + seed) % 2);
-  return dtype === 'bool' ? Uint8Array.from(bits) : Int32Array.from(bits);
+  return dtype === 'bool' || dtype === 'u8' ? Uint8Array.from(bits) : Int32Array.from(bits);
 }
 
 describe.each(rows)('$op', ({ op, ...row }) => {

@@ -45,6 +45,11 @@ function variantsOf(value: unknown): unknown[] {
   if (typeof value === 'string')
     return [`${value}a`, 'none', null].filter((each) => each !== value);
   if (value === null) return ['null', 'a', 0, 0.5];
+  if (typeof value === 'object' && !Array.isArray(value)) {
+    return Object.entries(value).flatMap(([name, field]) =>
+      variantsOf(field).map((each) => ({ ...value, [name]: each })),
+    );
+  }
   if (!Array.isArray(value)) throw new TypeError(`no variants of a ${typeof value}`);
   const longer = [[], [...value, 1], [...value, 0]];
   return value

@@ -3,7 +3,13 @@ import { complete, type Completion } from '../src/engine/complete.ts';
 import { Engine } from '../src/engine/engine.ts';
 import type { EngineOptions } from '../src/engine/engine-options.ts';
 import type { GenerationRequest } from '../src/engine/generation-request.ts';
-import { randomModel, randomTokens, trainingLogProbabilities, useCpu } from './models.ts';
+import {
+  modelInBlocks,
+  randomModel,
+  randomTokens,
+  trainingLogProbabilities,
+  useCpu,
+} from './models.ts';
 
 beforeAll(useCpu);
 
@@ -59,4 +65,23 @@ describe.each(['gpt2', 'llama'] as const)('The log-probabilities of %s', (family
     expect(await answer(engine, request)).toEqual(first);
     expect(engine.statistics.prefixTokens).toBe(128);
   });
+});
+
+test('The log-probabilities of a model whose weights stay in the blocks of a file are those of training, bit for bit', async () => {
+  const model = await modelInBlocks();
+  const prompts = [1, 3, 7, 12].map((length, seed) =>
+    randomTokens(seed + 1, length).map((token) => token % 15),
+  );
+  const engine = new Engine(model, null, { maxChunkTokens: 9 });
+  const texts = await Promise.all(
+    prompts.map((prompt, seed) =>
+      answer(engine, { prompt, maxNewTokens: 12, seed, logProbabilities: 0, ignoreEos: true }),
+    ),
+  );
+  await engine.dispose();
+  for (const [index, { tokens, logProbabilities }] of texts.entries()) {
+    const prompt = prompts[index] ?? [];
+    const all = await trainingLogProbabilities(model, [...prompt, ...tokens]);
+    expect(logProbabilities).toEqual(all.slice(prompt.length - 1));
+  }
 });

@@ -1,9 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { cpu } from '@shardwise/backend-cpu';
 import { manualSeed, noGrad, setRank } from '@shardwise/core';
-import { fromData, Generator, type Tensor, withoutValues } from '@shardwise/core/extend';
+import {
+  fromData,
+  Generator,
+  pickedFolder,
+  type Tensor,
+  withoutValues,
+} from '@shardwise/core/extend';
 import {
   architectures,
+  fromPretrained,
   GPT2LMHeadModel,
   LlamaForCausalLM,
   modelFromConfig,
@@ -88,6 +95,17 @@ export function randomModel(
         },
         { generator },
       );
+}
+
+/** A small Llama whose linear layers keep the blocks of a GGUF file. */
+export async function modelInBlocks(): Promise<PretrainedModel> {
+  const text = readFileSync(
+    `${import.meta.dirname}/../../models/test/golden/gguf-models.json`,
+    'utf8',
+  );
+  const { llama } = z.object({ llama: z.object({ file: z.string() }) }).parse(JSON.parse(text));
+  const folder = pickedFolder([new File([Buffer.from(llama.file, 'base64')], 'model.gguf')]);
+  return fromPretrained(folder, { file: 'model.gguf', quantized: true });
 }
 
 /** A small model with 64 positions. With few tokens, texts repeat themselves. */

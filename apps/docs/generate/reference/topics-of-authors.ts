@@ -21,7 +21,7 @@ export const topicsOfAuthors: readonly Section[] = [
         'spec/operations',
         'Operations of the graph',
         'The operations, with their parameters, shapes and types on the ranks.',
-        /spec\/op\.|attention-dims/,
+        /spec\/op\.|attention-dims|functional\/block/,
       ),
       topic(
         'spec/process-group',

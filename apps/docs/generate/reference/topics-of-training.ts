@@ -186,7 +186,7 @@ export const topicsOfTraining: readonly Section[] = [
         'nn/functional',
         'nn.functional: layers',
         'Layers as functions without parameters of their own, such as `conv2d` and `scaledDotProductAttention`.',
-        /nn\/functional\//,
+        /nn\/functional\/(?!block)/,
       ),
       topic('nn/init', 'nn.init: initial values', 'How parameters begin.', /random\/init\./),
     ],

@@ -1,5 +1,6 @@
 import { linkAttention } from './attention/link-attention.ts';
 import { PagedPlans } from './attention/paged-attention.ts';
+import { blockedProductOf } from '../plan/products/blocked-product-of.ts';
 import { attentionPlanning } from '../plan/attention/plan-attention-instructions.ts';
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
@@ -41,7 +42,11 @@ export function createProducts(
   const resources = (): ProductResources => (made ??= resourcesOf(machine.code, threads));
   return {
     by: { by: 'own', instructions: machine.instructions },
-    own: { bf16: true, thin: batchInvariant },
+    own: {
+      bf16: true,
+      thin: batchInvariant,
+      ...(machine.code.decodesBlocks ? { blocks: blockedProductOf } : {}),
+    },
     link: (memory, product, epilogue) =>
       new CompiledProduct(memory, product, resources(), epilogue),
     linkGrouped: (memory, product) => new CompiledGroupedProduct(memory, product, resources()),

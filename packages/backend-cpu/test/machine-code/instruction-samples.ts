@@ -235,4 +235,14 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'tilestored [rsp+r8*1+0x840],tmm2': (code) => code.tilestored(indexed(rsp, r8, 1, 0x840), tmm(2)),
   'tdpbf16ps tmm3,tmm5,tmm7': (code) => code.tdpbf16ps(tmm(3), tmm(5), tmm(7)),
   'vpslld zmm20,zmm21,0x10': (code) => code.shift('vpslld', zmm(20), zmm(21), 16),
+  'vfmadd213ps ymm3,ymm10,ymm11': (code) => code.ternary('vfmadd213ps', ymm(3), ymm(10), ymm(11)),
+  'vpunpcklbw ymm8,ymm0,ymm12': (code) => code.ternary('vpunpcklbw', ymm(8), ymm(0), ymm(12)),
+  'vpunpckhbw xmm4,xmm8,xmm4': (code) => code.ternary('vpunpckhbw', xmm(4), xmm(8), xmm(4)),
+  'vpsubb ymm7,ymm7,ymm14': (code) => code.ternary('vpsubb', ymm(7), ymm(7), ymm(14)),
+  'vpcmpeqb ymm9,ymm9,ymm12': (code) => code.ternary('vpcmpeqb', ymm(9), ymm(9), ymm(12)),
+  'vpshufb ymm9,ymm9,ymm13': (code) => code.ternary('vpshufb', ymm(9), ymm(9), ymm(13)),
+  'vpmovsxbd ymm5,QWORD PTR [r8+0x28]': (code) => code.binary('vpmovsxbd', ymm(5), at(r8, 40)),
+  'vcvtph2ps ymm11,xmm11': (code) => code.binary('vcvtph2ps', ymm(11), xmm(11)),
+  'vpinsrw xmm10,xmm10,WORD PTR [rsi+rcx*1+0x2],0x7': (code) =>
+    code.ternaryWith('vpinsrw', xmm(10), xmm(10), indexed(rsi, rcx, 1, 2), 7),
 };

@@ -17,7 +17,8 @@ export function flopsOf(node: Node): number {
     return perElement * sizeAt(a.shape, a.shape.length - (node.params.transposeA ? 2 : 1));
   }
   const [input, weight] = node.inputs;
-  if (isOp(node, 'groupedMatmul')) return perElement * sizeAt(input?.shape ?? [], 1);
+  if (isOp(node, 'groupedMatmul') || isOp(node, 'blockedLinear'))
+    return perElement * sizeAt(input?.shape ?? [], 1);
   if (isOp(node, 'groupedMatmulWeight')) {
     return 2 * elementCount(input?.shape ?? []) * sizeAt(node.shape, 2);
   }

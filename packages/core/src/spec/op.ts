@@ -9,6 +9,20 @@ export interface SumParams {
   readonly sums?: 'f32';
 }
 
+/** The formats of GGUF's blocks, whose scales are among the bytes (ggml-quants.c). */
+export type GgufBlockName =
+  | ('Q4_0' | 'Q4_1' | 'Q5_0' | 'Q5_1' | 'Q8_0')
+  | ('Q4_K' | 'Q5_K' | 'Q6_K');
+
+/** How the elements of a weight are kept in blocks of bytes. */
+export interface GgufBlockFormat {
+  readonly name: GgufBlockName;
+  /** The elements of a block. */
+  readonly elements: number;
+  /** The bytes of a block. */
+  readonly bytes: number;
+}
+
 /** The window of a 2-D convolution. All pairs are `[height, width]`. */
 export interface Conv2dParams {
   readonly stride: readonly [number, number];
@@ -251,6 +265,12 @@ export interface CompositeParams {
    * [G] -> [G, K, M].
    */
   groupedMatmulWeight: None;
+  /**
+   * Rows times the transpose of a weight that is kept in blocks of bytes. Each row of the weight is whole blocks. The weight
+   * is what decoding gives in f32, and the bits of the result are those of the product with it.
+   * Shape: x [N, K], weight u8 [O, K / elements * bytes] -> [N, O].
+   */
+  blockedLinear: { readonly format: GgufBlockFormat };
   /**
    * The weights times v. H / G consecutive query heads read one head of keys and values. B' is B, or 1 if all items
    * share keys and values. The mask is optional and is added to the scores. Each of its sizes, except S, may be 1.

@@ -1,17 +1,17 @@
-import { concat, fromData, stack, type Tensor } from '@shardwise/core/extend';
+import { concat, type DecodedFormat, stack, type Tensor } from '@shardwise/core/extend';
 import { type BlockFormat, fieldOf } from './block-format.ts';
 
-/** The formats of GGUF's blocks, whose scales are among the bytes. */
-export type GgufBlockName = 'Q4_0' | 'Q4_1' | 'Q5_0' | 'Q5_1' | 'Q8_0' | 'Q4_K' | 'Q5_K' | 'Q6_K';
-
-interface GgufFormat extends BlockFormat {
-  readonly name: GgufBlockName;
-}
+export type GgufBlockName = DecodedFormat['name'];
 
 /** A decoder of blocks whose bytes are numbers of f32 already. */
 type Decode = (bytes: Tensor, blocks: number) => Tensor;
 
-function format(name: GgufBlockName, elements: number, bytes: number, decode: Decode): GgufFormat {
+function format(
+  name: GgufBlockName,
+  elements: number,
+  bytes: number,
+  decode: Decode,
+): DecodedFormat {
   return {
     name,
     elements,
@@ -27,7 +27,7 @@ function format(name: GgufBlockName, elements: number, bytes: number, decode: De
  * The formats as ggml-quants.c defines them, with q for the whole numbers of elements, and d and m for numbers of f16.
  * The products of q with scales have at most 24 bits, so that each element is rounded at most once.
  */
-export const ggufFormats: Readonly<Record<GgufBlockName, BlockFormat>> = {
+export const ggufFormats: Readonly<Record<GgufBlockName, DecodedFormat>> = {
   // d, q of 4 bits
   Q4_0: format('Q4_0', 32, 18, (bytes) => halvesOf(bytes, 2, 16).sub(8).mul(halfAt(bytes, 0))),
   // d, m, q of 4 bits
@@ -78,6 +78,10 @@ export const ggufFormats: Readonly<Record<GgufBlockName, BlockFormat>> = {
   }),
 };
 
+export function isGgufFormat(format: BlockFormat): format is DecodedFormat {
+  return format.name in ggufFormats;
+}
+
 /** Shape: f32 [blocks, bytes] -> [blocks, count]. */
 function part(bytes: Tensor, start: number, count: number): Tensor {
   return bytes.slice(1, start, start + count);
@@ -103,23 +107,30 @@ function signed(bytes: Tensor): Tensor {
   return bytes.sub(fieldOf(bytes, 7, 1).mul(256));
 }
 
-/** What 2^-24 is multiplied by for an exponent of f16: its last bit, for numbers below the normal ones, too. */
-const lastBits = Float32Array.from({ length: 32 }, (_, exponent) =>
-  exponent === 31 ? Infinity : 2 ** (Math.max(exponent, 1) - 25),
-);
-
 /** A number of f16. Shape: f32 [blocks, bytes] -> [blocks, 1]. */
 function halfAt(bytes: Tensor, start: number): Tensor {
   const high = part(bytes, start + 1, 1);
   const exponent = fieldOf(high, 2, 5);
-  const table = fromData(lastBits.slice(), [lastBits.length], 'f32');
-  const lastBit = table.indexSelect(0, exponent.to('i32').reshape([-1])).reshape(exponent.shape);
-  const hidden = exponent.gt(0).to('f32').mul(1024);
   const digits = fieldOf(high, 0, 2)
     .mul(256)
     .add(part(bytes, start, 1))
-    .add(hidden);
-  return digits.mul(lastBit).mul(fieldOf(high, 7, 1).mul(-2).add(1));
+    .add(exponent.gt(0).to('f32').mul(1024));
+  // 2^exponent by the bits of the exponent. Numbers below the normal ones have the last bit of the least normal ones.
+  const power = [1, 2, 3, 4].reduce(
+    (product, bit) =>
+      product.mul(
+        fieldOf(high, 2 + bit, 1)
+          .mul(2 ** (2 ** bit) - 1)
+          .add(1),
+      ),
+    fieldOf(high, 2, 1).add(1),
+  );
+  const finite = digits.mul(power.maximum(2)).mul(2 ** -25);
+  const others = digits.eq(1024).where(digits.mul(Infinity), digits.mul(NaN));
+  return exponent
+    .lt(31)
+    .where(finite, others)
+    .mul(fieldOf(high, 7, 1).mul(-2).add(1));
 }
 
 /** Numbers of four bits: of each 32 bytes first the low halves, and then the high ones. Shape: -> [blocks, 8, 32]. */

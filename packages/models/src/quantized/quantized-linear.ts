@@ -1,7 +1,9 @@
 import {
+  blockedLinear,
   elementCount,
   functional,
   type HostData,
+  lowered,
   Module,
   Parameter,
   RecomputeRegion,
@@ -10,6 +12,7 @@ import {
 } from '@shardwise/core/extend';
 import type { SharedProduct } from '@shardwise/strategies';
 import type { BlockFormat } from './block-format.ts';
+import { isGgufFormat } from './gguf-formats.ts';
 import { packScales, unpackScales } from './packed-scales.ts';
 import type { ScaledBlocks, ScaledFormat } from './scaled-formats.ts';
 
@@ -154,7 +157,12 @@ export class QuantizedLinear extends Module {
 
   /** The product with the weight alone. Shape: as for sharedProduct. */
   baseProduct(x: Tensor, shared: SharedProduct | null): Tensor {
-    return functional.linear(x, this.weightRows(shared).to(x.dtype));
+    const own = lowered(x);
+    // The bytes of blocks with their scales are all there is of a weight, or of this rank's part of it.
+    if (own.dtype === 'f32' && isGgufFormat(this.format)) {
+      return blockedLinear(own, this.weight, this.format);
+    }
+    return functional.linear(own, this.weightRows(shared).to(own.dtype));
   }
 
   /**

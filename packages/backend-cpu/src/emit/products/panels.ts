@@ -1,4 +1,4 @@
-import type { Packing, ProductKind } from '../../program/work/product-kinds.ts';
+import type { ElementPacking, ProductKind } from '../../program/work/product-kinds.ts';
 
 /** The rows of a panel for tiles, and `amxUnits`, the units of k that tiles multiply at once. */
 export const AMX_ROWS = 16;
@@ -14,7 +14,7 @@ export const amxSumRowBytes: number = 2 * 4 * AMX_COLUMNS;
 export const SQUARE_UNITS = 4;
 
 /** How many elements along k lie together in a packing. They are a unit. */
-export function unitElements(packing: Packing | ProductKind): 1 | 2 {
+export function unitElements(packing: ElementPacking | ProductKind): 1 | 2 {
   return packing === 'f32' || packing === 'f32 to f32' ? 1 : 2;
 }
 

@@ -11,7 +11,7 @@ import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
 
 /**
  * 'AVX-512' has vectors of 64 bytes. It stands for the parts F, BW, DQ and VL, and for BMI2. 'AVX2' has vectors of 32
- * bytes. It stands for AVX2 and FMA.
+ * bytes. It stands for AVX2, FMA and F16C.
  */
 export type VectorInstructions = 'AVX-512' | 'AVX2';
 
@@ -81,7 +81,7 @@ export function processorFeatures(memory?: ExecutableMemory): ProcessorFeatures 
   };
   const [lastLeaf = 0] = ask(0);
   const [, , usesOfSystem = 0] = ask(1);
-  if (lastLeaf < 7 || ![12, 27].every((bit) => hasBit(usesOfSystem, bit))) return none;
+  if (lastLeaf < 7 || ![12, 27, 29].every((bit) => hasBit(usesOfSystem, bit))) return none;
   const saved = new BigUint64Array(new ArrayBuffer(8));
   codeAt(start + BigInt(xgetbv.byteOffset ?? 0))(saved);
   const hasSaved = (registers: number): boolean =>

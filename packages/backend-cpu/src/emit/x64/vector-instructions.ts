@@ -28,7 +28,8 @@ export type Ternary =
   | ('vandps' | 'vandnps' | 'vorps' | 'vpcmpgtd' | 'vpcmpeqd' | 'vpackusdw' | 'vpackuswb')
   | ('vmaskmovps' | 'vpmaskmovd')
   | 'vxorps'
-  | 'vfmadd231ps'
+  | ('vfmadd231ps' | 'vfmadd213ps')
+  | ('vpunpcklbw' | 'vpunpckhbw' | 'vpsubb' | 'vpcmpeqb' | 'vpshufb')
   | 'vunpcklps'
   | 'vunpckhps'
   | 'vunpcklpd'
@@ -76,6 +77,15 @@ export const ternary: Readonly<Record<Ternary, Encoding>> = {
   vpmaskmovd: { map: 2, prefix: 1, opcode: 0x8c },
   vxorps: { map: 1, prefix: 0, opcode: 0x57 },
   vfmadd231ps: { map: 2, prefix: 1, opcode: 0xb8 },
+  /** target = target * first + second. */
+  vfmadd213ps: { map: 2, prefix: 1, opcode: 0xa8 },
+  /** Interleaves the bytes of the lower halves of each 16 bytes. The next one takes the upper halves. */
+  vpunpcklbw: { map: 1, prefix: 1, opcode: 0x60 },
+  vpunpckhbw: { map: 1, prefix: 1, opcode: 0x68 },
+  vpsubb: { map: 1, prefix: 1, opcode: 0xf8 },
+  vpcmpeqb: { map: 1, prefix: 1, opcode: 0x74 },
+  /** Takes the bytes of each 16 bytes of the first operand that the second one numbers. */
+  vpshufb: { map: 2, prefix: 1, opcode: 0x00 },
   vunpcklps: { map: 1, prefix: 0, opcode: 0x14 },
   vunpckhps: { map: 1, prefix: 0, opcode: 0x15 },
   vunpcklpd: { map: 1, prefix: 1, opcode: 0x14, wide: true },
@@ -92,7 +102,7 @@ export type Binary =
   | 'vbroadcastss'
   | 'vpbroadcastd'
   | 'vpbroadcastw'
-  | ('vpmovzxwd' | 'vpmovzxbd')
+  | ('vpmovzxwd' | 'vpmovzxbd' | 'vpmovsxbd' | 'vcvtph2ps')
   | ('vsqrtps' | 'vcvtdq2ps' | 'vcvttps2dq' | 'vpabsd')
   | 'vcvtneps2bf16';
 
@@ -106,6 +116,9 @@ export const binary: Readonly<Record<Binary, Encoding>> = {
   vpbroadcastw: { map: 2, prefix: 1, opcode: 0x79 },
   vpmovzxwd: { map: 2, prefix: 1, opcode: 0x33, memory: 'half' },
   vpmovzxbd: { map: 2, prefix: 1, opcode: 0x31, memory: 'quarter' },
+  vpmovsxbd: { map: 2, prefix: 1, opcode: 0x21, memory: 'quarter' },
+  /** Converts numbers of f16 in a vector of half the length. */
+  vcvtph2ps: { map: 2, prefix: 1, opcode: 0x13, memory: 'half' },
   vsqrtps: { map: 1, prefix: 0, opcode: 0x51 },
   vcvtdq2ps: { map: 1, prefix: 0, opcode: 0x5b },
   /** The result is -2^31 for values that no i32 can hold. */
@@ -141,7 +154,7 @@ export const maskedStores: Readonly<Record<MaskedStore, Encoding>> = {
 
 export type TernaryWith =
   | ('vpternlogd' | 'vshuff32x4' | 'vcmpps' | 'vpcmpd')
-  | ('vperm2f128' | 'vinsertf128' | 'vblendvps' | 'vpblendvb' | 'vinserti64x4');
+  | ('vperm2f128' | 'vinsertf128' | 'vblendvps' | 'vpblendvb' | 'vinserti64x4' | 'vpinsrw');
 
 /** target = f(first, second, number). With AVX-512, the target of a comparison is a mask. */
 export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
@@ -167,6 +180,8 @@ export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
    */
   vblendvps: { map: 3, prefix: 1, opcode: 0x4a },
   vpblendvb: { map: 3, prefix: 1, opcode: 0x4c },
+  /** Copies the first operand, but takes element number `number` of 2 bytes from memory. */
+  vpinsrw: { map: 1, prefix: 1, opcode: 0xc4 },
   /** Copies the first operand, but takes half number `number` from the second. */
   vinserti64x4: { map: 3, prefix: 1, opcode: 0x3a, wide: true, evex: true },
 };

@@ -28,7 +28,8 @@ import {
 } from './operand-panels.ts';
 import { TaskList } from '../../emit/products/task-list.ts';
 import type { ProductCode, Side, TileSource } from '../../emit/products/product-code.ts';
-import { bytesOfPacking, bytesOfResult } from '../../program/work/product-kinds.ts';
+import { blockFormats, isOfBlocks } from '../../program/work/block-formats.ts';
+import { bytesOfPacking, bytesOfResult, type Packing } from '../../program/work/product-kinds.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import { columnsOf } from './split-products.ts';
 
@@ -73,7 +74,7 @@ function addProduct(
   const { kind, rows, columns, depth } = product;
   const inUnit = unitElements(kind);
   const panels = code.panels(kind);
-  const step = inUnit * panels.unitMultiple;
+  const step = Math.max(inUnit * panels.unitMultiple, elementsOfBlock(product));
   // Sums in bf16 would be rounded between blocks of k, so they take all of k at once.
   const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits(kind, code) * inUnit;
   if (readsRight(product, code)) {
@@ -105,6 +106,18 @@ function addProduct(
   }
 }
 
+/** The elements of a block of the right operand, or 1. */
+function elementsOfBlock({ rightPacking }: MatrixProduct): number {
+  return isOfBlocks(rightPacking) ? blockFormats[rightPacking].elements : 1;
+}
+
+/** The bytes into a lane at which an element begins. Elements of blocks begin with their block. */
+function bytesAlong(packing: Packing, element: number, stride: number): number {
+  if (!isOfBlocks(packing)) return bytesOfPacking(packing) * element * stride;
+  const { elements, bytes } = blockFormats[packing];
+  return (element / elements) * bytes;
+}
+
 function addPacking(
   tasks: TaskList,
   product: MatrixProduct,
@@ -124,7 +137,10 @@ function addPacking(
   tasks.add('pack', {
     routine: code.packing(side, packing, transposes),
     operand: side,
-    byteOffset: byteOffset + bytes * (lanes.start * laneStride + along.start * elementStride),
+    byteOffset:
+      byteOffset +
+      bytes * lanes.start * laneStride +
+      bytesAlong(packing, along.start, elementStride),
     panelStepBytes: bytes * panelLanes * laneStride,
     strideBytes: bytes * (transposes ? laneStride : elementStride),
     panels,
@@ -150,6 +166,7 @@ function transposesRight({ right }: MatrixProduct): boolean {
 /** Whether whole panels of columns are read where they lie, because few rows read them. */
 function readsRight(product: MatrixProduct, code: ProductCode): boolean {
   const { kind, rows, columns, depth, left, right, rightPacking } = product;
+  if (isOfBlocks(rightPacking)) return false;
   const panels = code.panels(kind);
   const rowBytes = laneBytes(product, { start: 0, size: depth }, code);
   if (transposesRight(product)) {

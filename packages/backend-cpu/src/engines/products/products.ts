@@ -1,5 +1,6 @@
 import type { AttentionWork, PagedAttentionWork } from '../../program/work/attention-work.ts';
 import type { AttentionPlanning } from '../../plan/attention/attention-planning.ts';
+import type { BlockPlanning } from '../../plan/products/product-of.ts';
 import type { LoopCode } from '../../lanes/loop-code.ts';
 import type { BatchedProduct } from '../../program/work/batched-product.ts';
 import type { Epilogue } from './block-loops.ts';
@@ -19,7 +20,12 @@ export interface Products {
    * Which products our code computes. `thin`: whether it also computes those that ONNX Runtime computes faster. Null if it
    * computes none.
    */
-  readonly own: { readonly bf16: boolean; readonly thin: boolean } | null;
+  readonly own: {
+    readonly bf16: boolean;
+    readonly thin: boolean;
+    /** Describes products with weights in blocks. Absent if they are decomposed before. */
+    readonly blocks?: BlockPlanning;
+  } | null;
   /** Computes attention block by block, with products and loops. Null if attention is decomposed before. */
   readonly attention: OwnAttention | null;
   /** Links a product. An epilogue is only given for a product of one matrix. */

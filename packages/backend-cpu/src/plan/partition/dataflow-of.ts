@@ -94,6 +94,7 @@ export function dataflowOf(
     // below their views are stored. If that is not enough, the operands themselves are.
     const isWanting = (): boolean =>
       ((readsMemory && instruction.op === 'matmul') ||
+        instruction.op === 'blockedLinear' ||
         isNarrowProduct(instruction, program.values)) &&
       !support.multiplies(instruction, program.values, flow);
     if (isWanting()) instruction.inputs.forEach(storeBelowViews);

@@ -15,6 +15,13 @@ import {
 } from '../../program/instruction.ts';
 import type { ProductKind } from '../../program/work/product-kinds.ts';
 
+/** Describes a product with a weight in blocks. Returns undefined if the rows are not in memory yet. */
+export type BlockPlanning = (
+  instruction: InstructionMap['blockedLinear'],
+  values: readonly ValueType[],
+  flow: Dataflow,
+) => BatchedProduct | undefined;
+
 /** Which products a backend computes with its own code. */
 export interface OwnProducts {
   /** Whether it also computes products of bf16 values. */
@@ -25,6 +32,8 @@ export interface OwnProducts {
    * choice must not depend on them.
    */
   readonly thin: boolean | ((product: BatchedProduct) => boolean);
+  /** Describes products with weights in blocks. Absent if they are decomposed before. */
+  readonly blocks?: BlockPlanning;
   /** Null if attention is decomposed before. */
   readonly attention: AttentionPlanning | null;
 }
@@ -38,7 +47,9 @@ export function productOf(
   flow: Dataflow,
   own: OwnProducts | null,
 ): BatchedProduct | undefined {
-  if (instruction.op !== 'matmul' || own === null) return undefined;
+  if (own === null) return undefined;
+  if (instruction.op === 'blockedLinear') return own.blocks?.(instruction, values, flow);
+  if (instruction.op !== 'matmul') return undefined;
   const kind = kindOf(instruction, values);
   if (kind === undefined || (kind !== 'f32 to f32' && !own.bf16)) return undefined;
   const { transposeA, transposeB, scale = 1, rounds = false } = instruction.params;
@@ -86,7 +97,7 @@ function depthOf(instruction: InstructionMap['matmul'], values: readonly ValueTy
  * Describes an operand as it lies in memory. Returns undefined if neither its rows nor its columns have adjacent
  * elements, or if the value is not in memory. Packing rounds f32 values that are multiplied as bf16.
  */
-function operandOf(
+export function operandOf(
   id: number,
   values: readonly ValueType[],
   flow: Dataflow,

@@ -88,7 +88,7 @@ const large = { right: 2 ** 18, left: 2 ** 16, result: 2 ** 20 } as const;
  */
 export function isThin(product: BatchedProduct): boolean {
   const { kind, batch, rows, columns, depth, left, right } = withRowsOfBatch(product);
-  if (kind !== 'f32 to f32') return false;
+  if (kind !== 'f32 to f32' || right.packing !== 'f32') return false;
   const matrices = batch.reduce((all, size) => all * size, 1);
   const fewRows = right.rowStride === 1 ? few.rows.inOrder : few.rows.otherwise;
   const fewColumns = left.columnStride === 1 ? few.columns.inOrder : few.columns.otherwise;

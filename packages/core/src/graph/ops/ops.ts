@@ -5,6 +5,7 @@ import type { Node } from '../node.ts';
 import type { CompositeEntries, OpEntries, SimpleEntries } from '../op-entry.ts';
 import { activationOps } from './activations.ts';
 import { attentionOps } from './attention.ts';
+import { blockedOps } from './blocked.ts';
 import { collectiveOps } from './collective.ts';
 import { contractOps } from './contract.ts';
 import { elementwiseOps } from './elementwise.ts';
@@ -21,6 +22,7 @@ const composites: CompositeEntries<CompositeOp> = {
   ...activationOps,
   ...normalizeOps,
   ...groupedOps,
+  ...blockedOps,
   ...attentionOps,
 };
 

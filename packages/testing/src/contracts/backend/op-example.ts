@@ -4,7 +4,7 @@ import type { ComputeOp, ComputeParams, DType, Shape } from '@shardwise/core/spe
 export interface ExampleInput {
   readonly shape: Shape;
   /** Floats have the dtype that a test computes with. */
-  readonly dtype: 'float' | Extract<DType, 'i32' | 'bool'>;
+  readonly dtype: 'float' | Extract<DType, 'i32' | 'u8' | 'bool'>;
   /** Elements that a test must not change, such as indices. Undefined: numbers of the range, which a test chooses. */
   readonly given?: readonly number[];
   readonly range: readonly [low: number, high: number];
@@ -31,6 +31,11 @@ export function varied(
 /** Whole numbers, row by row. */
 export function indices(shape: Shape, given: readonly number[]): ExampleInput {
   return { shape, dtype: 'i32', given, range: [0, 0] };
+}
+
+/** Bytes, row by row. */
+export function bytes(shape: Shape, given: readonly number[]): ExampleInput {
+  return { shape, dtype: 'u8', given, range: [0, 255] };
 }
 
 /** Bools as 0 and 1, row by row. */

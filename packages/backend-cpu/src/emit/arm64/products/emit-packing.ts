@@ -2,14 +2,14 @@ import type { ArmAssembler } from '../assembler.ts';
 import { type ArmRegister, stack, v, x } from '../operands.ts';
 import { ARM_TERMS, copied, emitCopy, frame, loadField, loadOperand } from './task.ts';
 import type { Label } from '../../label.ts';
-import type { Packing } from '../../../program/work/product-kinds.ts';
+import type { ElementPacking } from '../../../program/work/product-kinds.ts';
 
 /**
  * What a routine packs. With `transposes`, the elements of a lane lie together in memory. Without it, the lanes of an
  * element do.
  */
 export interface ArmPanelShape {
-  readonly packing: Packing;
+  readonly packing: ElementPacking;
   readonly lanes: 8 | 12;
   readonly transposes: boolean;
 }

@@ -5,7 +5,7 @@ import { emitTransposedPanels } from './emit-transposed-panels.ts';
 import type { PanelShape } from '../../products/panels.ts';
 import type { Vectors } from './vectors/vectors.ts';
 import type { Label } from '../../label.ts';
-import type { Packing } from '../../../program/work/product-kinds.ts';
+import type { ElementPacking } from '../../../program/work/product-kinds.ts';
 import { taskField } from './task-fields.ts';
 
 /**
@@ -18,7 +18,7 @@ import { taskField } from './task-fields.ts';
 export function emitPacking(
   code: Assembler,
   vectors: Vectors,
-  packing: Packing,
+  packing: ElementPacking,
   shape: PanelShape,
   transposes: boolean,
 ): Label {

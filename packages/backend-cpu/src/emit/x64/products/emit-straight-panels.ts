@@ -18,7 +18,7 @@ import {
 } from '../operands.ts';
 import { type PanelShape, unitBytesOf, unitElements } from '../../products/panels.ts';
 import type { Vectors } from './vectors/vectors.ts';
-import type { Packing } from '../../../program/work/product-kinds.ts';
+import type { ElementPacking } from '../../../program/work/product-kinds.ts';
 import { taskField } from './task-fields.ts';
 
 /** The number of units of k in a tile. Each unit has 16 lanes. */
@@ -34,7 +34,7 @@ const CHUNK_UNITS = 16;
 export function emitStraightPanels(
   code: Assembler,
   vectors: Vectors,
-  packing: Packing,
+  packing: ElementPacking,
   shape: PanelShape,
 ): void {
   const { lanes, form } = shape;
@@ -89,7 +89,12 @@ export function emitStraightPanels(
   code.place(done);
 }
 
-function emitUnits(code: Assembler, vectors: Vectors, packing: Packing, shape: PanelShape): void {
+function emitUnits(
+  code: Assembler,
+  vectors: Vectors,
+  packing: ElementPacking,
+  shape: PanelShape,
+): void {
   const { lanes, form } = shape;
   const unitBytes = unitBytesOf(form) * lanes;
   const [loop, last, done] = [code.label(), code.label(), code.label()];
@@ -136,7 +141,7 @@ function emitZeros(code: Assembler, vectors: Vectors, { lanes, form }: PanelShap
   code.place(done);
 }
 
-function emitTile(code: Assembler, vectors: Vectors, packing: Packing): void {
+function emitTile(code: Assembler, vectors: Vectors, packing: ElementPacking): void {
   const [partial, loaded] = [code.label(), code.label()];
   code.mov(rsi, r12);
   code.mov(rdi, r13);
@@ -151,7 +156,12 @@ function emitTile(code: Assembler, vectors: Vectors, packing: Packing): void {
 }
 
 /** Loads unit `unit` of 16 lanes into the vector with this number. Both of its elements must exist. */
-function emitWholeUnit(code: Assembler, vectors: Vectors, packing: Packing, unit: number): void {
+function emitWholeUnit(
+  code: Assembler,
+  vectors: Vectors,
+  packing: ElementPacking,
+  unit: number,
+): void {
   const [pair, second] = [zmm(unit), zmm(31 - (unit % 2))];
   code.lea(r10, indexed(rsi, r9));
   vectors.loadLanes(packing, pair, rsi, 0);
@@ -162,7 +172,12 @@ function emitWholeUnit(code: Assembler, vectors: Vectors, packing: Packing, unit
 }
 
 /** Loads unit `unit` of 16 lanes into the vector with this number. Elements behind the end of k are 0. */
-function emitUnitOfTile(code: Assembler, vectors: Vectors, packing: Packing, unit: number): void {
+function emitUnitOfTile(
+  code: Assembler,
+  vectors: Vectors,
+  packing: ElementPacking,
+  unit: number,
+): void {
   const [missing, single, done] = [code.label(), code.label(), code.label()];
   const [pair, second] = [zmm(unit), zmm(31)];
   code.cmp(r11, 2 * unit + 1);
@@ -186,7 +201,7 @@ function emitUnitOfTile(code: Assembler, vectors: Vectors, packing: Packing, uni
 function emitUnit(
   code: Assembler,
   vectors: Vectors,
-  packing: Packing,
+  packing: ElementPacking,
   { lanes, form }: PanelShape,
   hasSecond: boolean,
 ): void {

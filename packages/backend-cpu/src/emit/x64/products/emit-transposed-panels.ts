@@ -17,7 +17,7 @@ import {
 } from '../operands.ts';
 import { type PanelShape, unitBytesOf, unitElements } from '../../products/panels.ts';
 import type { Vectors } from './vectors/vectors.ts';
-import type { Packing } from '../../../program/work/product-kinds.ts';
+import type { ElementPacking } from '../../../program/work/product-kinds.ts';
 import { taskField } from './task-fields.ts';
 
 /**
@@ -28,7 +28,7 @@ import { taskField } from './task-fields.ts';
 export function emitTransposedPanels(
   code: Assembler,
   vectors: Vectors,
-  packing: Packing,
+  packing: ElementPacking,
   shape: PanelShape,
 ): void {
   const [next, whole] = [code.label(), code.label()];
@@ -48,7 +48,12 @@ export function emitTransposedPanels(
   code.jumpIf('notEqual', next);
 }
 
-function emitPanel(code: Assembler, vectors: Vectors, packing: Packing, shape: PanelShape): void {
+function emitPanel(
+  code: Assembler,
+  vectors: Vectors,
+  packing: ElementPacking,
+  shape: PanelShape,
+): void {
   const groups = Math.ceil(shape.lanes / vectors.lanes);
   const tableBytes = 8 * vectors.lanes * groups;
   code.sub(rsp, tableBytes);
@@ -72,7 +77,7 @@ function emitPanel(code: Assembler, vectors: Vectors, packing: Packing, shape: P
 function emitGroup(
   code: Assembler,
   vectors: Vectors,
-  packing: Packing,
+  packing: ElementPacking,
   { lanes, form }: PanelShape,
   group: number,
 ): void {

@@ -2,6 +2,8 @@ import { Assembler } from '../assembler.ts';
 import { codeAt, type ExecutableMemory, placeCode } from '../../../memory/executable-memory.ts';
 import { emitCalls } from '../emit-calls.ts';
 import { at, r15, rax, rbp, rdi } from '../operands.ts';
+import { emitBlockPacking } from './emit-block-panels.ts';
+import { emitBlockTails } from './emit-block-tails.ts';
 import { emitCrew } from './emit-crew.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
@@ -10,6 +12,7 @@ import { emitTile, type TileOptions } from './emit-tile.ts';
 import { emitTiles } from './emit-tiles.ts';
 import { AMX_ROWS, AMX_UNITS, type PanelShape, unitBytesOf } from '../../products/panels.ts';
 import { TASK_BYTES } from '../../products/task-layout.ts';
+import { blockFormatNames } from '../../../program/work/block-formats.ts';
 import { Avx2Vectors } from './vectors/avx2-vectors.ts';
 import { Avx512Vectors } from './vectors/avx512-vectors.ts';
 import type { Vectors } from './vectors/vectors.ts';
@@ -43,6 +46,11 @@ export function createProductCode(
         labels.set(`${side} ${packing} ${transposes}`, label);
       }
     }
+  }
+  const tails = emitBlockTails(code, vectors.tile.columns);
+  for (const name of blockFormatNames) {
+    const label = emitBlockPacking(code, name, vectors.tile.columns, tails);
+    labels.set(`right ${name} true`, label);
   }
   for (const kind of ['f32 to f32', 'bf16 to f32', 'bf16 to bf16'] as const) {
     if (half === 'tiles' && kind !== 'f32 to f32') {
@@ -78,6 +86,7 @@ export function createProductCode(
     crew: { work: codeAt(addressOf(crew.work)), help: codeAt(addressOf(crew.help)) },
     callLoop: addressOf(callLoop),
     repeat: addressOf(repeat),
+    decodesBlocks: true,
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),
     multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),

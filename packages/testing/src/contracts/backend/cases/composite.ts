@@ -2,6 +2,7 @@ import type { CompositeOp, Shape } from '@shardwise/core/spec';
 import { type NdArray, at } from '../../../interpreter/nd-array.ts';
 import { attentionCases } from './attention.ts';
 import { pagedAttentionCases, pagedAttentionExample } from './paged-attention.ts';
+import { blockedCases, blockedExample } from './blocked.ts';
 import { groupedCases } from './grouped.ts';
 import { f32, uniform } from '../host-value.ts';
 import {
@@ -17,8 +18,7 @@ import {
   dot,
   type Row,
 } from './formulas.ts';
-import { label } from '../op-case.ts';
-import type { OpCase } from '../op-case.ts';
+import { label, type OpCase } from '../op-case.ts';
 import { indices, type OpExample, varied } from '../op-example.ts';
 import type { Operation } from '../program-builder.ts';
 
@@ -283,6 +283,7 @@ export const composites: { readonly [K in CompositeOp]: CompositeContract<K> } =
   attentionKeyGrad: { examples: ofGradient, cases: attentionCases.attentionKeyGrad },
   attentionValueGrad: { examples: ofGradient, cases: attentionCases.attentionValueGrad },
   pagedAttention: { examples: [pagedAttentionExample], cases: pagedAttentionCases },
+  blockedLinear: { examples: [blockedExample], cases: blockedCases },
 };
 
 function titleOf({ op, params }: Operation, shape: Shape): string {

@@ -17,7 +17,7 @@ import {
 } from '../../operands.ts';
 import { bf16Offset, bf16Table, type BitsOfBf16, type Vectors } from './vectors.ts';
 import type { Label } from '../../../label.ts';
-import type { Packing } from '../../../../program/work/product-kinds.ts';
+import type { ElementPacking } from '../../../../program/work/product-kinds.ts';
 
 /** The lanes of one vector. */
 const LANES = 8;
@@ -107,7 +107,7 @@ export class Avx2Vectors implements Vectors {
    * Loads the masks of a panel's vectors into vectors 12 and 13. For bf16, vectors 14 and 15 get the masks of the last
    * element of an odd number.
    */
-  beginLanes(count: Register, packing: Packing): void {
+  beginLanes(count: Register, packing: ElementPacking): void {
     const code = this.#code;
     code.mov(r8, count);
     if (packing === 'bf16') {
@@ -123,7 +123,7 @@ export class Avx2Vectors implements Vectors {
     code.binary('vmovups', ymm(13), at(r10, 32));
   }
 
-  loadLanes(packing: Packing, target: Vector, base: Register, part: number): void {
+  loadLanes(packing: ElementPacking, target: Vector, base: Register, part: number): void {
     const code = this.#code;
     if (packing === 'bf16') {
       const [half, last] = [xmm(target.index), xmm(4)];
@@ -153,7 +153,7 @@ export class Avx2Vectors implements Vectors {
    * Loads a mask into vector 15. Vector 14 gets the mask of a second vector, or for bf16 that of the last element of an
    * odd number.
    */
-  beginUnits(count: Register, packing: Packing): void {
+  beginUnits(count: Register, packing: ElementPacking): void {
     const code = this.#code;
     const fewer = code.label();
     code.mov(r8, count);
@@ -172,7 +172,7 @@ export class Avx2Vectors implements Vectors {
     if (packing === 'f32 as bf16') code.binary('vmovups', ymm(14), at(r10, 32));
   }
 
-  loadUnits(packing: Packing, target: Vector, base: Register): void {
+  loadUnits(packing: ElementPacking, target: Vector, base: Register): void {
     const code = this.#code;
     if (packing === 'bf16') {
       code.ternary('vpmaskmovd', target, ymm(15), at(base));

@@ -11,7 +11,7 @@ import {
 } from '../../operands.ts';
 import { bf16Offset, bf16Table, type BitsOfBf16, type Vectors } from './vectors.ts';
 import type { Label } from '../../../label.ts';
-import type { Packing } from '../../../../program/work/product-kinds.ts';
+import type { ElementPacking } from '../../../../program/work/product-kinds.ts';
 
 /** The lanes of one vector. */
 const LANES = 16;
@@ -96,7 +96,7 @@ export class Avx512Vectors implements Vectors {
     code.shift('vpsrld', target, rounded, 16);
   }
 
-  beginLanes(count: Register, _packing: Packing, panelLanes: number): void {
+  beginLanes(count: Register, _packing: ElementPacking, panelLanes: number): void {
     const code = this.#code;
     if (panelLanes % LANES !== 0) {
       code.mov(rax, (1 << (panelLanes % LANES)) - 1);
@@ -105,7 +105,7 @@ export class Avx512Vectors implements Vectors {
     this.#setMasks(count);
   }
 
-  loadLanes(packing: Packing, target: Vector, base: Register, part: number): void {
+  loadLanes(packing: ElementPacking, target: Vector, base: Register, part: number): void {
     const code = this.#code;
     const options = { mask: mask(1 + part), zero: true };
     if (packing === 'bf16') code.binary('vpmovzxwd', target, at(base, 32 * part), options);
@@ -118,7 +118,7 @@ export class Avx512Vectors implements Vectors {
     this.#code.vstore('vmovups', place, source, isWhole ? {} : { mask: ofPanel });
   }
 
-  beginUnits(count: Register, packing: Packing): void {
+  beginUnits(count: Register, packing: ElementPacking): void {
     const code = this.#code;
     const whole = code.label();
     const elements = packing === 'f32' ? LANES : 2 * LANES;
@@ -131,7 +131,7 @@ export class Avx512Vectors implements Vectors {
     if (packing === 'f32 as bf16') code.kshiftrd(second, first, LANES);
   }
 
-  loadUnits(packing: Packing, target: Vector, base: Register): void {
+  loadUnits(packing: ElementPacking, target: Vector, base: Register): void {
     const code = this.#code;
     const low = { mask: first, zero: true };
     code.binary(packing === 'bf16' ? 'vmovdqu16' : 'vmovups', target, at(base), low);

@@ -1,5 +1,5 @@
 import type { Memory, Register, Vector } from '../../operands.ts';
-import type { Packing } from '../../../../program/work/product-kinds.ts';
+import type { ElementPacking } from '../../../../program/work/product-kinds.ts';
 
 /**
  * The vector registers of a processor, as routines of products use them. Each method writes instructions. Lanes are
@@ -29,21 +29,21 @@ export interface Vectors {
    * Keeps how many lanes of a panel exist, for `loadLanes`, in vectors from number 12 on or in masks. May change r8,
    * r10 and the count.
    */
-  beginLanes(count: Register, packing: Packing, panelLanes: number): void;
+  beginLanes(count: Register, packing: ElementPacking, panelLanes: number): void;
   /**
    * Loads the lanes of one vector of an element: f32, or bf16 in the low halves. Lanes that do not exist are 0. May
    * change vectors 4 to 7.
    */
-  loadLanes(packing: Packing, target: Vector, base: Register, part: number): void;
+  loadLanes(packing: ElementPacking, target: Vector, base: Register, part: number): void;
   /** Stores a vector of a panel with `panelLanes` lanes, and writes nothing behind the panel. May change vector 4. */
   storeLanes(place: Memory, source: Vector, part: number, panelLanes: number): void;
 
   /** Keeps how many elements of a lane exist, for `loadUnits`. Changes r8 and r10. */
-  beginUnits(count: Register, packing: Packing): void;
+  beginUnits(count: Register, packing: ElementPacking): void;
   /**
    * Loads as many units of a lane as a vector has elements: f32, or pairs of bf16. Elements that do not exist are 0.
    */
-  loadUnits(packing: Packing, target: Vector, base: Register): void;
+  loadUnits(packing: ElementPacking, target: Vector, base: Register): void;
 
   /** Keeps how many columns of a panel exist, in masks or in the place on the stack. */
   beginColumns(count: Register, place: Memory): void;
