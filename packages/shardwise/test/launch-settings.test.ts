@@ -184,9 +184,9 @@ describe('--min-nproc', () => {
   it.each([
     ['more ranks than there are', { nproc: 2, minNproc: 3 }, '--nproc 2, which is less'],
     [
-      'several hosts',
-      { nproc: 2, minNproc: 1, nodes: { min: 2, max: 2 }, rendezvous: { host: 'a', port: 1 } },
-      'several hosts, whose ranks start again together',
+      'more ranks than there are on all hosts',
+      { nproc: 2, minNproc: 5, nodes: { min: 2, max: 2 }, rendezvous: { host: 'a', port: 1 } },
+      '2 hosts with --nproc 2, which is less',
     ],
     ['parameter servers', { nproc: 2, minNproc: 1, servers: 1 }, '--servers, whose workers'],
   ])('is refused with %s', async (_, more, found) => {

@@ -11,6 +11,7 @@ import { describeEnd } from './failure.ts';
 import { failureKind } from './failure-kind.ts';
 import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
+import { followLeader } from './members/follow-leader.ts';
 import { launchMembers, type MembersOptions } from './members/launch-members.ts';
 import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';
@@ -21,7 +22,7 @@ export interface RunGenerationsOptions extends Omit<
 > {
   readonly rendezvous: Rendezvous;
   /** Set if ranks go on without one that is lost. */
-  readonly members?: Omit<MembersOptions, 'takeRestart'> | undefined;
+  readonly members?: Omit<MembersOptions, 'takeRestart' | 'onHosts'> | undefined;
   /** Whether the next generation may have other hosts. A failure on one of them may then not occur again. */
   readonly isElastic: boolean;
   /** How long ranks may take to connect by the transport of a module. Default: 60 s. */
@@ -136,16 +137,31 @@ async function runGeneration(
       onFailure,
     };
     const { members } = options;
+    const { restarts, nodes, nodeRank } = generation;
+    const store = members?.store;
+    if (store !== undefined && !rendezvous.leads) {
+      const link = { store, admission: nodes[nodeRank]?.admission ?? nodeRank };
+      const result = await followLeader(launched, link, over.then(launchEndOf));
+      const { dismissed: reason } = result;
+      // The others go on, and this host may come anew.
+      if (reason !== undefined) return { result, end: { kind: 'failed', failure: { node, reason } }, restarts };
+      return { result, end: await over, restarts };
+    }
     const result =
       members === undefined
         ? await launch(launched)
         : await launchMembers(launched, {
             ...members,
             takeRestart: () => rendezvous.takeRestart(),
+            onHosts: (listener) => rendezvous.onHosts(listener),
           });
-    if (result.culprit === undefined && !isEnded && !signal.aborted)
-      await rendezvous.finish(generation);
-    return { result, end: await over, restarts: generation.restarts };
+    if (result.culprit === undefined && !isEnded && !signal.aborted) {
+      // The host that leads has waited for the ranks of all hosts.
+      await (members === undefined
+        ? rendezvous.finish(generation)
+        : rendezvous.end(generation, { kind: 'finished' }));
+    }
+    return { result, end: await over, restarts };
   } catch (error) {
     // Other hosts must not wait for ranks that have never started.
     const reason = error instanceof Error ? error.message : String(error);
