@@ -144,7 +144,8 @@ async function runGeneration(
       const result = await followLeader(launched, link, over.then(launchEndOf));
       const { dismissed: reason } = result;
       // The others go on, and this host may come anew.
-      if (reason !== undefined) return { result, end: { kind: 'failed', failure: { node, reason } }, restarts };
+      if (reason !== undefined)
+        return { result, end: { kind: 'failed', failure: { node, reason } }, restarts };
       return { result, end: await over, restarts };
     }
     const result =

@@ -236,7 +236,9 @@ export class StoreRendezvous implements Rendezvous {
       signal.throwIfAborted();
       const state = await this.#shared.update((current) => {
         if (current.phase === 'over' || current.waiting.some(isOwn)) return undefined;
-        return seatIn(current) >= 0 ? undefined : { ...current, waiting: [...current.waiting, own] };
+        return seatIn(current) >= 0
+          ? undefined
+          : { ...current, waiting: [...current.waiting, own] };
       });
       this.#leader = state.leader;
       if (state.phase === 'over') return { kind: 'over', end: state.end ?? { kind: 'finished' } };

@@ -84,8 +84,7 @@ export async function followLeader(
   try {
     const end = await Promise.race([over, dismissed.promise]);
     isOver = true;
-    const { rank, reason } =
-      typeof end === 'string' ? { rank: undefined, reason: end } : end;
+    const { rank, reason } = typeof end === 'string' ? { rank: undefined, reason: end } : end;
     orderAll({ kind: 'abort', rank, reason });
     const grace = setTimeout(() => void force(), options.graceMs ?? GRACE_MS);
     await Promise.all([...handles.values()].map(({ outcome }) => outcome));

@@ -274,7 +274,8 @@ class MembersLaunch {
     for (const slot of slots) {
       if (!isOver && slot.canStartAgain && this.#members.takeRestart()) slot.startAgain();
     }
-    if (areMembers || this.#told.length === 0) this.#form(areMembers ? describeEnd(end) : undefined);
+    if (areMembers || this.#told.length === 0)
+      this.#form(areMembers ? describeEnd(end) : undefined);
   }
 
   get #isReplicated(): boolean {
