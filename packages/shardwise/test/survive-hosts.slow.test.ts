@@ -28,11 +28,7 @@ class Hosts {
   readonly #living: Command[];
 
   constructor(args: readonly string[], script: readonly string[], cwd: string) {
-    this.#command = (host) => [
-      ...args,
-      ...['--node-rank', String(host), '--run-dir', 'out'],
-      ...script,
-    ];
+    this.#command = (host) => args.concat('--node-rank', String(host), '--run-dir', 'out', script);
     this.#cwd = cwd;
     this.#living = Array.from({ length: HOSTS }, (_, host) => this.#start(host));
   }
@@ -58,23 +54,29 @@ class Hosts {
   }
 
   /** Kills a launcher, which ends its ranks, and starts another one. */
-  replace(host: number): void {
+  async replace(host: number): Promise<void> {
     const lost = this.#living[host];
-    lost?.kill('SIGKILL');
-    this.#living[host] = this.#start(host);
+    this.#living[host] = await this.#missed(() => {
+      lost?.kill('SIGKILL');
+      return this.#start(host);
+    });
   }
 
   /** Stops a launcher until the others go on without its ranks. */
   async cutOff(host: number): Promise<void> {
     const cut = this.#living[host];
-    const before = this.#lostHosts();
-    cut?.kill('SIGSTOP');
-    while (this.#lostHosts() === before) await sleep(50);
+    await this.#missed(() => cut?.kill('SIGSTOP'));
     cut?.kill('SIGCONT');
   }
 
-  #lostHosts(): number {
-    return [...this.#first.output.matchAll(/node \d \(.*?\) was lost/g)].length;
+  /** Does something to a host, and waits until the first one says that it is lost. */
+  async #missed<Done>(act: () => Done): Promise<Done> {
+    const count = (): number =>
+      [...this.#first.output.matchAll(/node \d \(.*?\) was lost/g)].length;
+    const before = count();
+    const done = act();
+    while (count() === before) await sleep(50);
+    return done;
   }
 
   #start(host: number): Command {
@@ -114,7 +116,7 @@ async function survivesLosses(division: DivisionName, losses: number): Promise<v
       process.kill(pid, 'SIGKILL');
       kinds.rank += 1;
     } else if (kind < 0.8) {
-      hosts.replace(choose(HOSTS, 1));
+      await hosts.replace(choose(HOSTS, 1));
       kinds.host += 1;
     } else {
       await hosts.cutOff(choose(HOSTS, 1));

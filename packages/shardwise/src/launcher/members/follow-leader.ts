@@ -41,10 +41,11 @@ export async function followLeader(
       onEnd: (end) => send({ rank, told: { kind: 'end', end } }),
     });
     handles.set(rank, handle);
-    void handle.outcome.then((outcome) => {
-      outcomes.set(rank, outcome);
+    const awaitEnd = async (): Promise<void> => {
+      outcomes.set(rank, await handle.outcome);
       send({ rank, told: { kind: 'closed' } });
-    });
+    };
+    void awaitEnd();
     if (stop.aborted) handle.order({ kind: 'stop' });
   };
   const obey = (message: ToHost): void => {

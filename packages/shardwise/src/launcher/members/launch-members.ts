@@ -139,7 +139,6 @@ class MembersLaunch {
 
   /** Starts ranks, in the place of those that were there before with the same numbers. */
   #take(places: readonly SlotPlace[]): void {
-    const { nodeRank } = this.#options.generation;
     const slots = places.map(
       (place) =>
         new MemberSlot(place, {
@@ -152,12 +151,16 @@ class MembersLaunch {
     this.#slots = [...this.#slots.filter(({ number }) => !numbers.has(number)), ...slots];
     for (const slot of slots) {
       this.#running.add(slot);
-      void slot.outcome.then((outcome) => {
-        if (slot.host === nodeRank) this.#outcomes.set(slot.number, outcome);
-        this.#running.delete(slot);
-        if (this.#running.size === 0) this.#over.resolve();
-      });
+      void this.#awaitEnd(slot);
     }
+  }
+
+  async #awaitEnd(slot: MemberSlot): Promise<void> {
+    const outcome = await slot.outcome;
+    // Other hosts have the logs of their ranks, and say how these ended.
+    if (slot.host === this.#options.generation.nodeRank) this.#outcomes.set(slot.number, outcome);
+    this.#running.delete(slot);
+    if (this.#running.size === 0) this.#over.resolve();
   }
 
   /** The ranks of a host are lost at once, so that no membership has some of them. */
