@@ -57,8 +57,9 @@ export async function trainMember(task: MemberTask): Promise<MemberResult> {
   });
   const parallel = await parallelize(model, strategy);
   const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
-  const hasLeft = (): boolean => common > 0 && member.groupSize < count;
-  for (let step = 1; common < COMMON_ROUNDS && !hasLeft(); step++) {
+  // The others may have seen one more.
+  const isOver = (): boolean => common >= COMMON_ROUNDS || (common > 0 && member.groupSize < count);
+  for (let step = 1; !isOver(); step++) {
     optimizer.zeroGrad();
     const { x, labels } = rowsOf(step + 1000 * member.number, 0, BATCH);
     nn.functional.crossEntropy(parallel.forward(x), labels).backward();
