@@ -168,6 +168,13 @@ describe('the notice about a generation', () => {
     });
   });
 
+  it('is nothing where the others have gone on without this host', () => {
+    const failure = { node: 'node 1 (b)', reason: 'its launcher was cut off' };
+    const before = { kind: 'failed', failure } as const;
+    const text = describeGeneration({ generation: again, choice, before, isSame: true }, 3)?.text;
+    expect(text).toMatch(/^Node 1 \(b\) failed: its launcher was cut off\. Node \d of/);
+  });
+
   it('is what a host that came later costs: nothing', () => {
     const before = { kind: 'joined', nodes: ['host-b'] } as const;
     const text = describeGeneration({ generation: again, choice, before }, 3)?.text;

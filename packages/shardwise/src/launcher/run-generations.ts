@@ -37,8 +37,16 @@ export interface RunGenerationsOptions extends Omit<
 export interface GenerationStart {
   readonly generation: Generation;
   readonly choice: TransportChoice;
-  /** How the previous generation ended. */
+  /** How the previous generation ended for this host. */
   readonly before: GenerationEnd | undefined;
+  /** Whether this is that generation, from which this host was cut off while the others went on. Default: false. */
+  readonly isSame?: boolean;
+}
+
+/** The generation before, as this host has seen it. */
+interface Before {
+  readonly end: GenerationEnd;
+  readonly epoch: number;
 }
 
 /** How a run ended, as this host sees it. */
@@ -54,7 +62,7 @@ export interface RunEnd {
 export async function runGenerations(options: RunGenerationsOptions): Promise<RunEnd> {
   const { rendezvous, signal, stop } = options;
   let result: LaunchResult | undefined;
-  let before: GenerationEnd | undefined;
+  let before: Before | undefined;
   let restarts = 0;
   for (;;) {
     const next = await nextGeneration(rendezvous, AbortSignal.any([signal, stop]));
@@ -62,7 +70,7 @@ export async function runGenerations(options: RunGenerationsOptions): Promise<Ru
     restarts = next.generation.restarts;
     const ran = await runGeneration(options, next.generation, before);
     result = ran.result;
-    before = ran.end;
+    before = { end: ran.end, epoch: next.generation.epoch };
     if (ran.end.kind === 'finished' || ran.end.kind === 'stopped') return ran;
   }
 }
@@ -89,7 +97,7 @@ const CONSEQUENCE_MS = 700;
 async function runGeneration(
   options: RunGenerationsOptions,
   generation: Generation,
-  before: GenerationEnd | undefined,
+  before: Before | undefined,
 ): Promise<RunEnd> {
   const { rendezvous, signal } = options;
   const node = nodeLabel(generation.nodes, generation.nodeRank);
@@ -127,7 +135,12 @@ async function runGeneration(
       areMembers: options.members !== undefined,
       moduleTimeoutMs: options.transportTimeoutMs,
     });
-    settle = await options.onGeneration({ generation, choice: transport.choice, before });
+    settle = await options.onGeneration({
+      generation,
+      choice: transport.choice,
+      before: before?.end,
+      isSame: before?.epoch === generation.epoch,
+    });
     const launched = {
       ...options,
       onMessage,

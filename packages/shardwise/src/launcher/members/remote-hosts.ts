@@ -46,7 +46,7 @@ export class RemoteHosts {
       this.#hosts.delete(place);
       const reason = `${nodeLabel(this.#nodes, place)} was lost: ${change.reason}`;
       this.#listeners.onLost(place, reason);
-      this.#closing.push(host.lose(reason));
+      this.#closing.push(host.lose(change.reason));
       return;
     }
     const { node } = change;
