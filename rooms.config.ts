@@ -315,7 +315,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
     'launcher/processes': ['run-state', 'launcher/ranks'],
     'launcher/threads': ['run-state', 'launcher/ranks'],
     'launcher/servers': ['text', 'checkpoint/places', 'launcher/ranks'],
-    launcher: ['text', 'rendezvous', 'run-state', 'terminal', 'launcher/*'],
+    launcher: ['text', 'rendezvous', 'run-state', 'relay', 'terminal', 'launcher/*'],
     // Ranks measure the links between them, so these files know what a rank is.
     'doctor/links': ['text', 'report', 'launcher/transports', 'rank', 'doctor/host'],
     doctor: ['text', 'terminal', 'doctor/*'],

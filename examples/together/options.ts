@@ -14,8 +14,8 @@ const schema = z.strictObject({
   name: z.string().default(hostname()),
   data: z.array(z.string()).default(installedDeclarations),
   steps: count.default(1000),
-  /** The number of updates between two rounds. */
-  every: count.default(50),
+  /** The seconds between two rounds. */
+  every: number.positive().default(10),
   'batch-size': count.default(8),
   'context-length': count.default(64),
   'learning-rate': number.positive().default(1e-3),

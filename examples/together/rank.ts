@@ -21,7 +21,7 @@ await train({
   text: new TextEncoder().encode(text),
   // The visitor stops it.
   steps: Infinity,
-  every: 50,
+  every: 10,
   batchSize: 8,
   contextLength: 64,
   learningRate: 1e-3,

@@ -2,13 +2,13 @@ import { data, dist, fromArray, manualSeed, nn, optim, type RankContext } from '
 import type { RunMember } from 'shardwise/together';
 import { GPT } from '../gpt/model.ts';
 
-/** How a member trains. All members must give the same `every` and `contextLength`. */
+/** How a member trains. All members must give the same `contextLength`. */
 export interface TrainingOptions {
   readonly context: Pick<RankContext, 'report' | 'shouldStop'>;
   readonly member: RunMember;
   readonly text: Uint8Array;
   readonly steps: number;
-  /** The number of updates between two rounds. */
+  /** The seconds between two rounds. Each makes as many updates in them as it can, and counts by its tokens. */
   readonly every: number;
   readonly batchSize: number;
   readonly contextLength: number;
@@ -28,7 +28,8 @@ const vocabularySize = 256;
 export async function train({ context, member, ...options }: TrainingOptions): Promise<Trained> {
   const { text, steps, every, batchSize, contextLength } = options;
   const model = new GPT({ vocabularySize, contextLength, layers: 2, heads: 4, channels: 64 });
-  const strategy = dist.diloco({ every, bits: 4, members: member });
+  const rounds = { every: { seconds: every }, weighted: true } as const;
+  const strategy = dist.diloco({ ...rounds, bits: 4, members: member });
   const trained = await dist.parallelize(model, strategy);
   const optimizer = new optim.AdamW(model.parameters(), { lr: options.learningRate });
   // Each member draws other windows of its text.
@@ -47,7 +48,8 @@ export async function train({ context, member, ...options }: TrainingOptions): P
       const logits = trained.forward(fromArray(x)).reshape([-1, vocabularySize]);
       const loss = nn.functional.crossEntropy(logits, fromArray(y).reshape([-1]));
       loss.backward();
-      // After every few updates, this waits for what the others have learned meanwhile.
+      strategy.outer.countTokens(batchSize * contextLength);
+      // After some seconds, this waits for what the others have learned meanwhile.
       await optimizer.step();
       step++;
       const value = await loss.item();

@@ -168,6 +168,13 @@ describe('the notice about a generation', () => {
     });
   });
 
+  it('is nothing where the others have gone on without this host', () => {
+    const failure = { node: 'node 1 (b)', reason: 'its launcher was cut off' };
+    const before = { kind: 'failed', failure } as const;
+    const text = describeGeneration({ generation: again, choice, before, isSame: true }, 3)?.text;
+    expect(text).toMatch(/^Node 1 \(b\) failed: its launcher was cut off\. Node \d of/);
+  });
+
   it('is what a host that came later costs: nothing', () => {
     const before = { kind: 'joined', nodes: ['host-b'] } as const;
     const text = describeGeneration({ generation: again, choice, before }, 3)?.text;
@@ -184,9 +191,9 @@ describe('--min-nproc', () => {
   it.each([
     ['more ranks than there are', { nproc: 2, minNproc: 3 }, '--nproc 2, which is less'],
     [
-      'several hosts',
-      { nproc: 2, minNproc: 1, nodes: { min: 2, max: 2 }, rendezvous: { host: 'a', port: 1 } },
-      'several hosts, whose ranks start again together',
+      'more ranks than there are on all hosts',
+      { nproc: 2, minNproc: 5, nodes: { min: 2, max: 2 }, rendezvous: { host: 'a', port: 1 } },
+      '2 hosts with --nproc 2, which is less',
     ],
     ['parameter servers', { nproc: 2, minNproc: 1, servers: 1 }, '--servers, whose workers'],
   ])('is refused with %s', async (_, more, found) => {

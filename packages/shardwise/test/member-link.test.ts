@@ -51,7 +51,7 @@ function linked(): {
 const membership = (epoch: number, lost?: string): Membership => ({
   kind: 'membership',
   epoch,
-  place: { rank: 0, worldSize: 2, replicaSize: 2 },
+  place: { rank: 0, worldSize: 2, replicaSize: 2, hosts: [0, 0] },
   lost,
 });
 

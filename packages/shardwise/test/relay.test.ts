@@ -1,17 +1,12 @@
 import { MemoryStore } from '@shardwise/collectives/node';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  decodeBatch,
-  encodeBatch,
-  encodeMessage,
-  receiveRelay,
-  RelaySender,
-} from '../src/relay/relay.ts';
+import { decodeBatch, encodeBatch, encodeMessage } from '../src/relay/batches.ts';
+import { receiveRelay, relaySender } from '../src/relay/relay.ts';
 import type { RankMessage } from '../src/run-state/run-message.ts';
 import { stepReport } from './run-fixture.ts';
 
-async function relay(messages: readonly RankMessage[]): Promise<readonly RankMessage[]> {
+async function relay(messages: readonly object[]): Promise<readonly RankMessage[]> {
   const store = new MemoryStore();
   const received: RankMessage[] = [];
   const receiving = receiveRelay({
@@ -23,7 +18,7 @@ async function relay(messages: readonly RankMessage[]): Promise<readonly RankMes
     signal: new AbortController().signal,
     onMessage: (message) => received.push(message),
   });
-  const sender = new RelaySender({ store, epoch: 3, node: 1 });
+  const sender = relaySender({ store, epoch: 3, node: 1 });
   for (const message of messages) sender.send(message);
   await sender.close();
   await receiving;
@@ -64,18 +59,20 @@ describe('what ranks of another host say', () => {
     expect(await relay(messages)).toEqual(messages);
   });
 
-  it('is left out where it is said in the name of a rank of another host', async () => {
-    expect(await relay([stepReport(0, 1), stepReport(2, 1), stepReport(4, 1)])).toEqual([
-      stepReport(2, 1),
-    ]);
+  it('is left out where it is said in the name of a rank of another host, or no message', async () => {
+    const others = [stepReport(0, 1), stepReport(4, 1), { kind: 'exit', rank: 2 }];
+    expect(await relay([...others, stepReport(2, 1)])).toEqual([stepReport(2, 1)]);
   });
 
-  it('is nothing where it is no batch, and leaves out what is no message', () => {
+  it('is nothing where it is no batch', () => {
     const text = (value: string): Uint8Array => new TextEncoder().encode(value);
     expect(decodeBatch(text('{'))).toBeUndefined();
     expect(decodeBatch(text('{"messages":7,"isLast":true}'))).toBeUndefined();
     const batch = encodeBatch(['7', encodeMessage(stepReport(1, 1)), '{"kind":"exit"}'], false);
-    expect(decodeBatch(batch)).toEqual({ messages: [stepReport(1, 1)], isLast: false });
+    expect(decodeBatch(batch)).toEqual({
+      messages: [7, stepReport(1, 1), { kind: 'exit' }],
+      isLast: false,
+    });
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(decodeBatch(bytes)).toBeUndefined();

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseRankMessage, type RunMessage } from '../src/run-state/run-message.ts';
 import { runDirectoryName } from '../src/run-state/run-directory.ts';
-import { timeLeft, tokensPerSecond } from '../src/run-state/run-state.ts';
+import { statesAfter, timeLeft, tokensPerSecond } from '../src/run-state/run-state.ts';
 import { otherMs } from '../src/run-state/summary.ts';
 import { reports, runOf, stepReport } from './run-fixture.ts';
 
@@ -120,6 +120,14 @@ describe('the state of a run', () => {
     expect(restarts).toEqual([
       { reason: 'Rank 1 was lost', worldSize: 1, resumeDirectory: undefined },
     ]);
+  });
+
+  it('shows each step that a host has made while it was cut off, and has not reported', () => {
+    const before = runOf([...reports(1), ...[2, 3, 4, 5].map((step) => stepReport(0, step))]);
+    const lost = { kind: 'membership', worldSize: 1, step: 4, reason: 'a host was lost' } as const;
+    const states = statesAfter(before, lost);
+    expect(states.map(({ latest }) => latest?.step)).toEqual([2, 3, 4, 4]);
+    expect(states.at(-1)?.pending.size).toBe(0);
   });
 
   it('keeps a long run in a limited number of points without losing its mean or its end', () => {

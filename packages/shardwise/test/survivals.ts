@@ -48,6 +48,9 @@ const printedBeginning = z.object({
   pid: z.number(),
 });
 
+/** What a rank printed when it began to compute a step. */
+const printedTry = z.object({ step: z.number(), pid: z.number() });
+
 /** The parameters with which a rank ended. */
 const printedEnd = z.object({ rank: z.number(), values: z.array(z.number()) });
 
@@ -59,6 +62,7 @@ function printed(output: string, kind: string): readonly unknown[] {
 const printedRunSchema = z.object({
   beginnings: z.array(printedBeginning),
   steps: z.array(printedStep),
+  tries: z.array(printedTry),
   ends: z.array(printedEnd),
 });
 
@@ -69,6 +73,7 @@ export function printedRun(output: string): PrintedRun {
   return printedRunSchema.parse({
     beginnings: printed(output, 'begins'),
     steps: printed(output, 'step'),
+    tries: printed(output, 'tries'),
     ends: printed(output, 'ends'),
   });
 }
@@ -76,6 +81,20 @@ export function printedRun(output: string): PrintedRun {
 /** Returns the last step that a run has printed, or 0. */
 export function lastStepOf({ stdout }: { readonly stdout: string }): number {
   return Math.max(0, ...printedRun(stdout).steps.map(({ step }) => step));
+}
+
+/**
+ * Returns how many steps ranks have computed again at most, in one of the times that their number has changed: for each
+ * process and time, from the step after which it went on to the one that it was in.
+ */
+export function mostRepeatedSteps({ tries }: PrintedRun): number {
+  const latest = new Map<number, number>();
+  let most = 0;
+  for (const { step, pid } of tries) {
+    most = Math.max(most, (latest.get(pid) ?? 0) - step + 1);
+    latest.set(pid, step);
+  }
+  return most;
 }
 
 /** The ranks that were the last ones to begin to train with each other. */

@@ -17,14 +17,16 @@ export interface GenerationNotice {
 
 /** Describes a generation that begins. Returns nothing for the first generation on the host that shows the run. */
 export function describeGeneration(
-  { generation, before }: GenerationStart,
+  { generation, before, isSame = false }: GenerationStart,
   maxRestarts: number,
 ): GenerationNotice | undefined {
   const place = placeText(generation);
-  if (generation.epoch === 0 || before === undefined) {
+  if (before === undefined) {
     return generation.nodeRank === 0 ? undefined : { text: place, reason: undefined };
   }
   const reason = reasonOf(before);
+  // A host that has lost its place has another one in the generation that the others go on with.
+  if (isSame) return { text: `${reason}. ${place}`, reason };
   const cost =
     before.kind === 'joined' ? '' : ` (restart ${generation.restarts} of ${maxRestarts})`;
   const ranks = worldSizeOf(generation);

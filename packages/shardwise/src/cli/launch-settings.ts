@@ -100,15 +100,13 @@ function checkMembers(
 ): void {
   if (minNproc === undefined) return;
   const found =
-    minNproc > nproc
-      ? `--nproc ${nproc}, which is less`
-      : nodes.max > 1
-        ? 'several hosts, whose ranks start again together when one is lost'
-        : transport !== undefined
-          ? `--transport ${transport}, which connects the ranks of the start alone`
-          : servers > 0 || workerRestarts !== undefined
-            ? '--servers, whose workers go on without each other by --worker-restarts'
-            : undefined;
+    minNproc > nproc * nodes.max
+      ? `${nodes.max === 1 ? '' : `${nodes.max} hosts with `}--nproc ${nproc}, which is less`
+      : transport !== undefined
+        ? `--transport ${transport}, which connects the ranks of the start alone`
+        : servers > 0 || workerRestarts !== undefined
+          ? '--servers, whose workers go on without each other by --worker-restarts'
+          : undefined;
   if (found === undefined) return;
   throw new ConfigError(
     { asked: `--min-nproc ${minNproc}`, found, todo: 'Change or leave out one of the two' },

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@shardwise/core/extend';
-import { receiveRelay, RelaySender } from '../relay/relay.ts';
+import { receiveRelay, relaySender } from '../relay/relay.ts';
 import { firstRankOf, type Generation } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
 import type { RunRecord } from './run-record.ts';
@@ -60,7 +60,7 @@ export function recordingSink({
 
 /** Returns the sink of the other hosts. It sends messages to the host that shows the run. */
 export function relayingSink(generation: Generation, store: Store): MessageSink {
-  const sender = new RelaySender({ store, epoch: generation.epoch, node: generation.nodeRank });
+  const sender = relaySender({ store, epoch: generation.epoch, node: generation.nodeRank });
   return {
     add: (message) => {
       switch (message.kind) {

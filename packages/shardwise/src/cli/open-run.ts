@@ -15,6 +15,8 @@ export interface OpenRunOptions {
   readonly checkpointDirectory: string | undefined;
   /** The module that makes the transport of the ranks. */
   readonly transport: string | undefined;
+  /** The least number of ranks that go on without those that are lost. */
+  readonly minRanks: number | undefined;
   /** Called on the host that makes the directory: the only host, or the one that serves the store. */
   readonly makeRunDirectory: () => Promise<string>;
   readonly onNotice: (text: string) => void;
@@ -65,6 +67,7 @@ async function openHosts(options: OpenRunOptions, hosts: HostSettings): Promise<
       transport: options.transport,
       minNodes: nodes.min,
       maxNodes: nodes.max,
+      minRanks: options.minRanks,
       maxRestarts: settings.maxRestarts,
       times,
       findResume: await findResumeIn(runDirectory ?? '', options),

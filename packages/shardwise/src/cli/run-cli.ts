@@ -46,7 +46,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option('-n, --nproc <count>', 'number of ranks of this host (default: 1)', parseRanks)
     .option(
       '--min-nproc <count>',
-      'ranks that call survive() go on without one that is lost, as long as this many are left; another one is started in its place while --max-restarts lasts (default: all ranks start again)',
+      'ranks that call survive() go on without one, or without a host, that is lost, as long as this many are left of all hosts; another one is started in its place while --max-restarts lasts (default: all ranks start again)',
       parseRanks,
     )
     .option(

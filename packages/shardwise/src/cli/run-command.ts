@@ -70,6 +70,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     resumeDirectory: resume?.checkpoint,
     checkpointDirectory,
     transport: options.transport,
+    minRanks: options.minNproc,
     makeRunDirectory: async () => {
       await requireOwnCheckpoints(checkpointDirectory, resume?.checkpoint);
       const made = await makeRunDirectory(options.runDirectory, script);
@@ -135,10 +136,13 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
           recordingSink({
             record,
             generation,
-            store,
+            // Launchers of ranks that go on tell each other what the ranks say.
+            store: options.minNproc === undefined ? store : undefined,
             isQuiet: (place) => rendezvous.isQuiet(generation, place),
           })
-        : relayingSink(generation, store);
+        : options.minNproc === undefined
+          ? relayingSink(generation, store)
+          : undefined;
     record?.add({
       kind: 'generation',
       epoch: generation.epoch,
@@ -161,7 +165,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       members:
         options.minNproc === undefined
           ? undefined
-          : { min: options.minNproc, onNotice: (text) => output.notice(text) },
+          : { min: options.minNproc, store, onNotice: (text) => output.notice(text) },
       transportTimeoutMs: options.transportTimeoutMs,
       runId: settings.hosts?.jobId ?? basename(runDirectory ?? ''),
       maxRestarts: settings.maxRestarts,

@@ -8,7 +8,12 @@ import { MetricsLog } from '../report/metrics-log.ts';
 import type { GenerationEnd } from '../rendezvous/generation.ts';
 import type { RunMessage } from '../run-state/run-message.ts';
 import { initialRanks, type RankFigures, reduceRanks } from '../run-state/rank-figures.ts';
-import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
+import {
+  initialRunState,
+  statesAfter,
+  type RunHead,
+  type RunState,
+} from '../run-state/run-state.ts';
 import type { MetricSink } from '../sinks/metric-sink.ts';
 import { SinkQueue } from '../sinks/sink-queue.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
@@ -56,11 +61,13 @@ export class RunRecord {
 
   add(message: RunMessage): void {
     if (message.kind === 'profile') this.#profiles.add(message, this.#state.head.worldSize);
-    this.#state = reduceRun(this.#state, message);
     this.#ranks = reduceRanks(this.#ranks, message);
-    this.#metrics.update(this.#state);
-    this.#sinks.update(this.#state);
-    this.#output.update(this.#state);
+    for (const state of statesAfter(this.#state, message)) {
+      this.#state = state;
+      this.#metrics.update(state);
+      this.#sinks.update(state);
+      this.#output.update(state);
+    }
   }
 
   sampleMemory(): void {

@@ -49,7 +49,7 @@ export interface LaunchOptions {
 
 /** Why ranks that have not failed are ended. */
 export interface LaunchEnd {
-  readonly rank: number | undefined;
+  readonly rank?: number | undefined;
   readonly reason: string;
 }
 

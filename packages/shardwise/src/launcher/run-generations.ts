@@ -11,6 +11,7 @@ import { describeEnd } from './failure.ts';
 import { failureKind } from './failure-kind.ts';
 import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
+import { followLeader } from './members/follow-leader.ts';
 import { launchMembers, type MembersOptions } from './members/launch-members.ts';
 import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';
@@ -21,7 +22,7 @@ export interface RunGenerationsOptions extends Omit<
 > {
   readonly rendezvous: Rendezvous;
   /** Set if ranks go on without one that is lost. */
-  readonly members?: Omit<MembersOptions, 'takeRestart'> | undefined;
+  readonly members?: Omit<MembersOptions, 'takeRestart' | 'onHosts'> | undefined;
   /** Whether the next generation may have other hosts. A failure on one of them may then not occur again. */
   readonly isElastic: boolean;
   /** How long ranks may take to connect by the transport of a module. Default: 60 s. */
@@ -36,8 +37,16 @@ export interface RunGenerationsOptions extends Omit<
 export interface GenerationStart {
   readonly generation: Generation;
   readonly choice: TransportChoice;
-  /** How the previous generation ended. */
+  /** How the previous generation ended for this host. */
   readonly before: GenerationEnd | undefined;
+  /** Whether this is that generation, from which this host was cut off while the others went on. Default: false. */
+  readonly isSame?: boolean;
+}
+
+/** The generation before, as this host has seen it. */
+interface Before {
+  readonly end: GenerationEnd;
+  readonly epoch: number;
 }
 
 /** How a run ended, as this host sees it. */
@@ -53,7 +62,7 @@ export interface RunEnd {
 export async function runGenerations(options: RunGenerationsOptions): Promise<RunEnd> {
   const { rendezvous, signal, stop } = options;
   let result: LaunchResult | undefined;
-  let before: GenerationEnd | undefined;
+  let before: Before | undefined;
   let restarts = 0;
   for (;;) {
     const next = await nextGeneration(rendezvous, AbortSignal.any([signal, stop]));
@@ -61,7 +70,7 @@ export async function runGenerations(options: RunGenerationsOptions): Promise<Ru
     restarts = next.generation.restarts;
     const ran = await runGeneration(options, next.generation, before);
     result = ran.result;
-    before = ran.end;
+    before = { end: ran.end, epoch: next.generation.epoch };
     if (ran.end.kind === 'finished' || ran.end.kind === 'stopped') return ran;
   }
 }
@@ -88,7 +97,7 @@ const CONSEQUENCE_MS = 700;
 async function runGeneration(
   options: RunGenerationsOptions,
   generation: Generation,
-  before: GenerationEnd | undefined,
+  before: Before | undefined,
 ): Promise<RunEnd> {
   const { rendezvous, signal } = options;
   const node = nodeLabel(generation.nodes, generation.nodeRank);
@@ -126,7 +135,12 @@ async function runGeneration(
       areMembers: options.members !== undefined,
       moduleTimeoutMs: options.transportTimeoutMs,
     });
-    settle = await options.onGeneration({ generation, choice: transport.choice, before });
+    settle = await options.onGeneration({
+      generation,
+      choice: transport.choice,
+      before: before?.end,
+      isSame: before?.epoch === generation.epoch,
+    });
     const launched = {
       ...options,
       onMessage,
@@ -136,16 +150,32 @@ async function runGeneration(
       onFailure,
     };
     const { members } = options;
+    const { restarts, nodes, nodeRank } = generation;
+    const store = members?.store;
+    if (store !== undefined && !rendezvous.leads) {
+      const link = { store, admission: nodes[nodeRank]?.admission ?? nodeRank };
+      const result = await followLeader(launched, link, over.then(launchEndOf));
+      const { dismissed: reason } = result;
+      // The others go on, and this host may come anew.
+      if (reason !== undefined)
+        return { result, end: { kind: 'failed', failure: { node, reason } }, restarts };
+      return { result, end: await over, restarts };
+    }
     const result =
       members === undefined
         ? await launch(launched)
         : await launchMembers(launched, {
             ...members,
             takeRestart: () => rendezvous.takeRestart(),
+            onHosts: (listener) => rendezvous.onHosts(listener),
           });
-    if (result.culprit === undefined && !isEnded && !signal.aborted)
-      await rendezvous.finish(generation);
-    return { result, end: await over, restarts: generation.restarts };
+    if (result.culprit === undefined && !isEnded && !signal.aborted) {
+      // The host that leads has waited for the ranks of all hosts.
+      await (members === undefined
+        ? rendezvous.finish(generation)
+        : rendezvous.end(generation, { kind: 'finished' }));
+    }
+    return { result, end: await over, restarts };
   } catch (error) {
     // Other hosts must not wait for ranks that have never started.
     const reason = error instanceof Error ? error.message : String(error);

@@ -10,7 +10,8 @@ import {
   finishedKey,
   type RendezvousState,
 } from './rendezvous-state.ts';
-import { describeFailure, nodeLabel, type GenerationEnd } from './generation.ts';
+import { changeSeats, type SeatChange } from './change-seats.ts';
+import { describeFailure, nodeLabel, type GenerationEnd, type HostChange } from './generation.ts';
 import type { SharedState } from './shared-state.ts';
 
 export interface ConductorOptions {
@@ -22,6 +23,8 @@ export interface ConductorOptions {
   readonly minNodes: number;
   readonly maxNodes: number;
   readonly maxRestarts: number;
+  /** The least number of ranks that go on without those that are lost. Undefined: all start again. */
+  readonly minRanks?: number | undefined;
   readonly times: RendezvousTimes;
   readonly findResume: FindResume;
   /** Tells the user what the run waits for. */
@@ -36,6 +39,7 @@ const TURN_MS = 50;
  *
  *   gathering ── all MAX hosts have come, or MIN and the last call is over ──► running
  *   running   ── a rank failed, a host is lost or waits, and the budget allows it ──► gathering
+ *   running   ── a host is lost or waits, and the ranks go on (`minRanks`) ──► running, with other hosts
  *   running   ── finished, stopped, failed for good ──► over
  */
 export class Conductor {
@@ -45,6 +49,9 @@ export class Conductor {
   #lastCallSince: number | undefined;
   #announced = '';
   #done: Promise<void> = Promise.resolve();
+  /** The hosts that have gone and come since the generation began. */
+  #changes: HostChange[] = [];
+  #onHosts: (change: HostChange) => void = () => undefined;
 
   constructor(options: ConductorOptions) {
     this.#options = options;
@@ -53,6 +60,12 @@ export class Conductor {
   /** Starts to conduct. `onError` is called if the store, or its contents, are broken. */
   start(onError: (error: unknown) => void): void {
     this.#done = this.#run().catch(onError);
+  }
+
+  /** Hears of hosts that go and come, also of those that have since the generation began. */
+  onHosts(listener: (change: HostChange) => void): void {
+    this.#onHosts = listener;
+    for (const change of this.#changes) listener(change);
   }
 
   async stop(): Promise<void> {
@@ -114,6 +127,8 @@ export class Conductor {
     const { shared, maxNodes, findResume } = this.#options;
     const { end } = await shared.read();
     const point = await findResume(end?.kind === 'failed' ? end.failure : undefined);
+    this.#changes = [];
+    this.#onHosts = () => undefined;
     await shared.update((state) => {
       if (point.kind === 'nowhere') return { ...state, phase: 'over' };
       const nodes = state.waiting.toSorted(
@@ -126,7 +141,10 @@ export class Conductor {
         ...state,
         phase: 'running',
         epoch: state.epoch + 1,
-        nodes: nodes.slice(0, maxNodes),
+        nodes: nodes
+          .slice(0, maxNodes)
+          .map((node, place) => ({ ...node, admission: state.admissions + place })),
+        admissions: state.admissions + Math.min(nodes.length, maxNodes),
         waiting: nodes.slice(maxNodes),
         resumeDirectory: point.directory,
         end: undefined,
@@ -136,7 +154,16 @@ export class Conductor {
     this.#announced = '';
   }
 
-  async #watch({ epoch, nodes, waiting }: RendezvousState): Promise<void> {
+  async #watch(state: RendezvousState): Promise<void> {
+    const { store, minRanks } = this.#options;
+    await (minRanks === undefined ? this.#endIfOver(state) : this.#exchangeHosts(state));
+    // Replacing nothing by nothing changes no value, but returns the value that is there.
+    const found = await store.compareSet(endKey(state.epoch), NOTHING, NOTHING);
+    if (found.byteLength > 0) await this.#conclude(decodeEnd(found));
+  }
+
+  /** Ends the generation if it has finished, or if other hosts would make up the next one. */
+  async #endIfOver({ epoch, nodes, waiting }: RendezvousState): Promise<void> {
     const { store, maxNodes, times } = this.#options;
     const say = (end: GenerationEnd): Promise<unknown> =>
       store.compareSet(endKey(epoch), undefined, encodeJson(end));
@@ -154,9 +181,28 @@ export class Conductor {
     } else if (present.length > 0 && nodes.length < maxNodes) {
       await say({ kind: 'joined', nodes: present.map(({ name }) => name) });
     }
-    // Replacing nothing by nothing changes no value, but returns the value that is there.
-    const found = await store.compareSet(endKey(epoch), NOTHING, NOTHING);
-    if (found.byteLength > 0) await this.#conclude(decodeEnd(found));
+  }
+
+  /** Frees the places of hosts that are lost, and gives free places to those that wait, while the ranks go on. */
+  async #exchangeHosts({ epoch, nodes, waiting }: RendezvousState): Promise<void> {
+    const { shared, maxNodes, times } = this.#options;
+    const seated = nodes.filter(({ isLost }) => isLost !== true);
+    const silent = new Set(
+      (await this.#silent([...seated, ...waiting.filter(({ id }) => !isIn(seated, id))])).map(
+        ({ id }) => id,
+      ),
+    );
+    if (silent.size === 0 && waiting.length === 0) return;
+    let change: SeatChange | undefined;
+    await shared.update((state) => {
+      if (state.epoch !== epoch || state.phase !== 'running') return undefined;
+      change = changeSeats(state, { silent, maxNodes, silenceMs: times.heartbeatLimitMs });
+      return change?.state;
+    });
+    for (const each of change?.changes ?? []) {
+      this.#changes.push(each);
+      this.#onHosts(each);
+    }
   }
 
   async #conclude(end: GenerationEnd): Promise<void> {
@@ -178,7 +224,7 @@ export class Conductor {
     await shared.update((state) => ({ ...state, phase: 'over', end }));
   }
 
-  async #silent(nodes: readonly Arrival[]): Promise<readonly Arrival[]> {
+  async #silent<Node extends Arrival>(nodes: readonly Node[]): Promise<readonly Node[]> {
     const { pulse, id, times } = this.#options;
     const others = nodes.filter((node) => node.id !== id);
     const silences = await Promise.all(others.map((node) => pulse.silentMs(node.id)));
@@ -203,6 +249,10 @@ function waitingText(
 /** The user is told only of waits that take longer than this. */
 const QUIET_MS = 1000;
 const NOTHING = new Uint8Array(0);
+
+function isIn(nodes: readonly Arrival[], id: string): boolean {
+  return nodes.some((node) => node.id === id);
+}
 
 function withoutNodes(nodes: readonly Arrival[], lost: ReadonlySet<Arrival>): readonly Arrival[] {
   const ids = new Set([...lost].map(({ id }) => id));

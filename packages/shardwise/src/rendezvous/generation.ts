@@ -10,7 +10,16 @@ export interface GenerationNode {
   /** The address at which the other hosts reach this host. */
   readonly address: string;
   readonly ranks: number;
+  /** Counts the times that a host was taken into the run, over all hosts. The same launcher may come several times. */
+  readonly admission?: number | undefined;
+  /** Whether it is gone, and its place free, in a generation that goes on without hosts. */
+  readonly isLost?: boolean | undefined;
 }
+
+/** A host that has gone or come while a generation goes on. */
+export type HostChange =
+  | { readonly kind: 'lost'; readonly place: number; readonly reason: string }
+  | { readonly kind: 'came'; readonly place: number; readonly node: GenerationNode };
 
 /** One start of the group, as one of its hosts sees it. */
 export interface Generation {

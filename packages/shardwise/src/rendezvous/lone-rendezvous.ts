@@ -16,6 +16,7 @@ export interface LoneRendezvousOptions {
 
 /** The rendezvous of a host that is alone. It agrees with nobody, but it also limits restarts. */
 export class LoneRendezvous implements Rendezvous {
+  readonly leads = true;
   readonly #options: LoneRendezvousOptions;
   #epoch = -1;
   #restarts = 0;
@@ -73,6 +74,9 @@ export class LoneRendezvous implements Rendezvous {
     this.#restarts += 1;
     return true;
   }
+
+  /** There are no others. */
+  onHosts(): void {}
 
   async close(): Promise<void> {}
 }

@@ -1,14 +1,16 @@
 import { CollectiveError } from '@shardwise/core/extend';
 import { z } from 'zod';
-import { MAX_NODES, type GenerationEnd } from './generation.ts';
+import { MAX_NODES, type GenerationEnd, type GenerationNode } from './generation.ts';
 
 /** A host that has come, and the place that it asks for. */
-export interface Arrival {
-  readonly id: string;
-  readonly name: string;
-  readonly address: string;
-  readonly ranks: number;
+export interface Arrival extends Omit<GenerationNode, 'admission' | 'isLost'> {
   readonly place?: number | undefined;
+}
+
+/** A host of a generation. */
+export interface Seat extends Arrival {
+  readonly admission: number;
+  readonly isLost?: boolean | undefined;
 }
 
 /** What all hosts of a run know of it. It is one value of the store, changed by compare-and-set. */
@@ -19,14 +21,18 @@ export interface RendezvousState {
   /** The epoch of the last generation. It is -1 before the first one. */
   readonly epoch: number;
   /** The hosts of the last generation, by place. */
-  readonly nodes: readonly Arrival[];
-  /** The hosts that have come for the next generation. */
+  readonly nodes: readonly Seat[];
+  /** The next number of an admission. */
+  readonly admissions: number;
+  /** The hosts that have come for the next generation, or for a free place in this one. */
   readonly waiting: readonly Arrival[];
   readonly restarts: number;
   readonly runDirectory: string;
   readonly resumeDirectory?: string | undefined;
   /** The module that makes the transport of the ranks, by the name that the leader has been given. */
   readonly transport?: string | undefined;
+  /** The least number of ranks that go on without those that are lost. Absent if all start again. */
+  readonly minRanks?: number | undefined;
   /** How the last generation ended. Absent while it runs. */
   readonly end?: GenerationEnd | undefined;
 }
@@ -42,6 +48,8 @@ const arrival = z.object({
   ranks: z.int().min(1).max(MAX_RANKS),
   place: z.int().min(0).max(MAX_NODES).optional(),
 });
+
+const seat = arrival.extend({ admission: z.int().nonnegative(), isLost: z.boolean().optional() });
 
 const endSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('finished') }),
@@ -62,12 +70,14 @@ const stateSchema: z.ZodType<RendezvousState> = z.object({
   phase: z.enum(['gathering', 'running', 'over']),
   leader: z.uuid(),
   epoch: z.int().min(-1),
-  nodes: z.array(arrival).max(MAX_NODES),
+  nodes: z.array(seat).max(MAX_NODES),
+  admissions: z.int().nonnegative(),
   waiting: z.array(arrival).max(MAX_NODES),
   restarts: z.int().nonnegative(),
   runDirectory: text,
   resumeDirectory: text.optional(),
   transport: text.optional(),
+  minRanks: z.int().positive().optional(),
   end: endSchema.optional(),
 });
 

@@ -1,4 +1,4 @@
-import type { Generation, GenerationEnd, GenerationFailure } from './generation.ts';
+import type { Generation, GenerationEnd, GenerationFailure, HostChange } from './generation.ts';
 
 /** The next generation, or how the run ended. */
 export type NextGeneration =
@@ -40,6 +40,13 @@ export interface Rendezvous {
   isQuiet(generation: Generation, place: number): boolean;
   /** Takes one restart of the budget, for one rank that is replaced while the others go on. False if none is left. */
   takeRestart(): boolean;
+  /** Whether this host starts and ends generations: the only one, or the one that serves the store. */
+  readonly leads: boolean;
+  /**
+   * Hears of the hosts that go and come while the generation goes on, also of those that have since it began. Only the
+   * host that leads calls it.
+   */
+  onHosts(listener: (change: HostChange) => void): void;
   /** Tells the other hosts that this one leaves. */
   close(): Promise<void>;
 }

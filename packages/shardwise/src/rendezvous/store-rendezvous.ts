@@ -14,7 +14,7 @@ import {
   LEFT_KEY,
   type RendezvousState,
 } from './rendezvous-state.ts';
-import type { Generation, GenerationEnd } from './generation.ts';
+import type { Generation, GenerationEnd, HostChange } from './generation.ts';
 import { SharedState } from './shared-state.ts';
 
 export interface StoreRendezvousOptions extends Omit<
@@ -47,12 +47,15 @@ export class StoreRendezvous implements Rendezvous {
   #isLost = false;
   /** Settles when this host is cut off during a generation. The others may become reachable again. */
   #cut = Promise.withResolvers<GenerationEnd>();
-  /** Whether another generation may follow the current one. */
+  /** Whether this host may take part again after it was cut off. */
   #canRestart = false;
   /** Whether the user has been told what this host waits for. */
   #isTold = false;
   #leader: string | undefined;
-  #epoch = -1;
+  /** The admission with which this host last took part. */
+  #admission = -1;
+  /** The restarts of the budget that are used up. */
+  #restarts = 0;
   #isBeating = false;
   /**
    * The number of heartbeats since the store last answered. It counts beats instead of time, because a host that was
@@ -85,10 +88,13 @@ export class StoreRendezvous implements Rendezvous {
    * another transport than the leader.
    */
   async open(): Promise<void> {
-    const { own, runDirectory, transport, times } = this.#options;
-    if (this.#conductor === undefined && transport !== undefined) {
+    const { own, runDirectory, transport, minRanks, times } = this.#options;
+    if (this.#conductor === undefined) {
       const led = await this.#shared.read(times.joinTimeoutMs);
-      if (led.transport !== transport) throw otherTransportError(transport, led.transport);
+      if (transport !== undefined && led.transport !== transport) {
+        throw otherTransportError(transport, led.transport);
+      }
+      if (minRanks !== led.minRanks) throw otherMinRanksError(minRanks, led.minRanks);
     }
     this.#beating = setInterval(() => void this.#beat(), times.heartbeatMs);
     if (this.#conductor === undefined) return;
@@ -97,10 +103,12 @@ export class StoreRendezvous implements Rendezvous {
       leader: own.id,
       epoch: -1,
       nodes: [],
+      admissions: 0,
       waiting: [],
       restarts: 0,
       runDirectory,
       transport,
+      minRanks,
     });
     this.#conductor.start((error) => this.#lose(describeError(error)));
   }
@@ -156,9 +164,21 @@ export class StoreRendezvous implements Rendezvous {
     return this.#pulse.lastSilentMs(id) > QUIET_BEATS * times.heartbeatMs;
   }
 
-  /** Ranks of several hosts are not replaced one by one. */
+  get leads(): boolean {
+    return this.#conductor !== undefined;
+  }
+
+  onHosts(listener: (change: HostChange) => void): void {
+    this.#conductor?.onHosts(listener);
+  }
+
+  /** Only the host that leads takes them, so it knows their number. */
   takeRestart(): boolean {
-    return false;
+    if (this.#restarts >= this.#options.maxRestarts) return false;
+    this.#restarts += 1;
+    const told = this.#shared.update((state) => ({ ...state, restarts: state.restarts + 1 }));
+    told.catch((error: unknown) => this.#lose(describeError(error)));
+    return true;
   }
 
   async close(): Promise<void> {
@@ -204,22 +224,34 @@ export class StoreRendezvous implements Rendezvous {
   async #take(signal: AbortSignal): Promise<NextGeneration> {
     const { own } = this.#options;
     const isOwn = ({ id }: Arrival): boolean => id === own.id;
+    const seatIn = ({ phase, nodes }: RendezvousState): number =>
+      nodes.findIndex(
+        (seat) =>
+          phase === 'running' &&
+          isOwn(seat) &&
+          seat.isLost !== true &&
+          seat.admission > this.#admission,
+      );
     for (;;) {
       signal.throwIfAborted();
       const state = await this.#shared.update((current) => {
         if (current.phase === 'over' || current.waiting.some(isOwn)) return undefined;
-        if (current.epoch > this.#epoch && current.nodes.some(isOwn)) return undefined;
-        return { ...current, waiting: [...current.waiting, own] };
+        return seatIn(current) >= 0
+          ? undefined
+          : { ...current, waiting: [...current.waiting, own] };
       });
       this.#leader = state.leader;
       if (state.phase === 'over') return { kind: 'over', end: state.end ?? { kind: 'finished' } };
-      const nodeRank = state.nodes.findIndex(isOwn);
-      if (state.phase === 'running' && state.epoch > this.#epoch && nodeRank !== -1) {
-        this.#epoch = state.epoch;
+      const nodeRank = seatIn(state);
+      const seat = state.nodes[nodeRank];
+      if (seat !== undefined) {
+        this.#admission = seat.admission;
+        this.#restarts = state.restarts;
         this.#cut = Promise.withResolvers();
         this.#isTold = false;
         this.#unheard = undefined;
-        this.#canRestart = state.restarts < this.#options.maxRestarts;
+        const { maxRestarts, minRanks } = this.#options;
+        this.#canRestart = minRanks !== undefined || state.restarts < maxRestarts;
         return { kind: 'generation', generation: this.#generationOf(state, nodeRank) };
       }
       await delay(POLL_MS);
@@ -317,5 +349,18 @@ function otherTransportError(own: string, led: string | undefined): ConfigError 
       todo: 'Give every host the same --transport, or only node 0',
     },
     { transport: own, found: led },
+  );
+}
+
+function otherMinRanksError(own: number | undefined, led: number | undefined): ConfigError {
+  const text = (ranks: number | undefined): string =>
+    ranks === undefined ? 'no --min-nproc' : `--min-nproc ${ranks}`;
+  return new ConfigError(
+    {
+      asked: `A host with ${text(own)}`,
+      found: `node 0 has ${text(led)}`,
+      todo: 'Give every host the same --min-nproc, which counts the ranks of all hosts',
+    },
+    { minNproc: own, found: led },
   );
 }

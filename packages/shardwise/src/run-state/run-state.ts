@@ -92,6 +92,15 @@ export function initialRunState(head: RunHead): RunState {
   };
 }
 
+/**
+ * Returns the states that a message leads to, one after the other. Each has at most one step more than the one before, so
+ * that whoever follows them misses none.
+ */
+export function statesAfter(before: RunState, message: RunMessage): readonly RunState[] {
+  const over = message.kind === 'membership' ? statesOver(before, message) : [];
+  return [...over, reduceRun(over.at(-1) ?? before, message)];
+}
+
 export function reduceRun(state: RunState, message: RunMessage): RunState {
   switch (message.kind) {
     case 'step':
@@ -137,14 +146,9 @@ function reduceGeneration(state: RunState, message: GenerationMessage): RunState
  * Notes that other ranks go on. A step that is part of their state is over, also if a rank was lost before it has
  * reported it. Steps after it are done again.
  */
-function reduceMembership(
-  state: RunState,
-  { worldSize, step, reason }: MembershipMessage,
-): RunState {
-  const over = [...state.pending]
-    .filter(([pending]) => pending <= step && pending > (state.latest?.step ?? -1))
-    .toSorted(([a], [b]) => a - b);
-  const after = over.reduce((before, [, reports]) => addStep(before, reports), state);
+function reduceMembership(state: RunState, message: MembershipMessage): RunState {
+  const { worldSize, reason } = message;
+  const after = statesOver(state, message).at(-1) ?? state;
   return {
     ...after,
     head: { ...state.head, worldSize },
@@ -152,6 +156,23 @@ function reduceMembership(
     pending: new Map(),
     restarts: [...state.restarts, { reason, worldSize, resumeDirectory: undefined }],
   };
+}
+
+/**
+ * The states with one more of the steps that are over, and that not all ranks have reported. A host that was cut off may
+ * have reported none for a while.
+ */
+function statesOver(before: RunState, { step }: MembershipMessage): readonly RunState[] {
+  const over = [...before.pending]
+    .filter(([pending]) => pending <= step && pending > (before.latest?.step ?? -1))
+    .toSorted(([a], [b]) => a - b);
+  let state = before;
+  return over.map(([number, reports]) => {
+    const pending = new Map(state.pending);
+    pending.delete(number);
+    state = addStep({ ...state, pending }, reports);
+    return state;
+  });
 }
 
 function reduceStep(state: RunState, report: StepReport): RunState {

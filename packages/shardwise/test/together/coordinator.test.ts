@@ -23,6 +23,9 @@ function begin(): {
 const update = (round: number): Uint8Array =>
   encodePiece({ kind: 'update', round, member: 1, offset: 0, bytes: Uint8Array.of(1, 2, 3, 4) });
 
+const state = (completed: number, member: number): Uint8Array =>
+  encodePiece({ kind: 'state', round: completed, member, offset: 0, bytes: new Uint8Array(8) });
+
 describe('a coordinator', () => {
   it('asks another member for the state if it is wrong or does not arrive', () => {
     const { coordinator, pass } = begin();
@@ -38,6 +41,7 @@ describe('a coordinator', () => {
     for (const each of [a, b]) each.send(update(2));
     for (const each of [a, b]) each.tell({ kind: 'took', completed: 3, hash: hashOf('3') });
     expect(c.last('state')).toEqual({ kind: 'state', completed: 3, hash: hashOf('3') });
+    b.send(state(3, 3));
     c.tell({ kind: 'wrongState', completed: 3 });
     expect(c.last('await')).toMatchObject({ completed: 4, from: 1 });
     expect(a.last('give')).toEqual({ kind: 'give', completed: 4, to: 3 });
@@ -49,6 +53,20 @@ describe('a coordinator', () => {
     b.tell({ kind: 'took', completed: 4, hash: hashOf('4') });
     pass(1000);
     expect(c.last('await')).toMatchObject({ completed: 5, from: 2 });
+  });
+
+  it('asks nobody a second time for a state that a stranger calls wrong before it has come', () => {
+    const { coordinator } = begin();
+    const [a, b] = ['a', 'b'].map((name) => new Connection(coordinator, name));
+    if (a === undefined || b === undefined) throw new RangeError('two');
+    a.tell(enterAs(0));
+    b.tell(enterAs(0));
+    for (let time = 0; time < 100; time += 1) b.tell({ kind: 'wrongState', completed: 1 });
+    expect(a.messages.filter(({ kind }) => kind === 'give')).toHaveLength(1);
+    a.send(update(0));
+    a.tell({ kind: 'took', completed: 1, hash: hashOf('1') });
+    a.send(state(1, 2));
+    expect(a.isOpen).toBe(true);
   });
 
   it('begins again with a later state of the only member that has the state', () => {

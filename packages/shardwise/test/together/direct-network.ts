@@ -42,6 +42,13 @@ export class DirectNetwork {
     };
   }
 
+  /** Has a message arrive that no member sends. */
+  inject(bytes: Uint8Array, from: string, to: string): void {
+    for (const { name, events, other } of this.#ends) {
+      if (name === to && other?.name === from) events.receive(bytes);
+    }
+  }
+
   /** Ends all connections of a member. */
   cut(name: string): void {
     for (const end of this.#ends) if (end.name === name) close(end);

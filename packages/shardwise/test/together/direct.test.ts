@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decodePiece } from '../../src/together/protocol/pieces.ts';
+import { decodePiece, encodePiece } from '../../src/together/protocol/pieces.ts';
 import { DirectNetwork } from './direct-network.ts';
 import { PlainTrainer } from './plain-trainer.ts';
 import { VirtualNetwork } from './virtual-network.ts';
@@ -134,6 +134,25 @@ describe('updates of members that reach each other directly', () => {
     expect(network.notices.filter((each) => each.includes('takes the state')).length).toBeLessThan(
       6,
     );
+  });
+
+  it('of rounds that have not begun are no rounds that a member has missed', async () => {
+    const { network } = await train({
+      seed: 9,
+      names,
+      act: async ({ network, direct }) => {
+        const { completed } = network.coordinator.status;
+        for (let round = completed; round < completed + 20; round += 1) {
+          const bytes = Uint8Array.of(1);
+          direct.inject(
+            encodePiece({ kind: 'update', round, member: 1, offset: 0, bytes }),
+            'a',
+            'b',
+          );
+        }
+      },
+    });
+    expect(network.notices.filter((each) => each.includes('has missed'))).toEqual([]);
   });
 
   it('need none of them if a member is alone', async () => {

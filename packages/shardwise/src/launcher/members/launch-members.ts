@@ -1,18 +1,17 @@
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { keepGenericWasmWrappers } from '@shardwise/core/node';
+import type { Store } from '@shardwise/core/extend';
+import type { HostChange } from '../../rendezvous/generation.ts';
+import type { RankMessage } from '../../run-state/run-message.ts';
 import { describeEnd } from '../failure.ts';
 import { failureKind } from '../failure-kind.ts';
-import { GRACE_MS, type LaunchEnd, type LaunchOptions, startsOf } from '../launch.ts';
-import { RankProcess } from '../processes/rank-process.ts';
+import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
 import type { EnteredMessage, MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
-import type { LaunchResult, RankEnd } from '../ranks/rank-handle.ts';
-import type { RankMessage } from '../../run-state/run-message.ts';
-import { RankWorker } from '../threads/rank-worker.ts';
+import type { LaunchResult, RankEnd, RankOutcome } from '../ranks/rank-handle.ts';
 import { chooseMembers, haveWholeState } from './choose-members.ts';
-import { MemberSlot } from './member-slot.ts';
-import { changeReason, changeText, type LostRank } from './membership-change.ts';
+import { memberStarts } from './member-start.ts';
+import { MemberSlot, type SlotPlace } from './member-slot.ts';
+import { changeReason, changeText, type LostRanks } from './membership-change.ts';
+import { RemoteHosts } from './remote-hosts.ts';
 
 /** How a run goes on without ranks that are lost. */
 export interface MembersOptions {
@@ -22,24 +21,31 @@ export interface MembersOptions {
   readonly takeRestart: () => boolean;
   /** Tells the user who goes on. */
   readonly onNotice: (text: string) => void;
+  /** The store of the hosts. Undefined if this host is the only one. */
+  readonly store: Store | undefined;
+  /** Hears of the hosts that go and come. */
+  readonly onHosts: (listener: (change: HostChange) => void) => void;
 }
 
 /**
- * Runs a script on the ranks of this host, of which some may be lost while the others go on. Waits for all of them.
+ * Runs a script on the ranks of all hosts, of which some may be lost while the others go on. Waits for all of them. It
+ * runs on the host that leads; the launchers of other hosts do what it says (`followLeader`).
  *
  *   a rank is lost ── enough are left, and they survive ──► the others get a new membership at once, except those that
  *                  │                                        make up no whole replica, which wait
  *                  └─ otherwise ──► all ranks are ended, as `launch` does
+ *   a host is lost ── as if all its ranks were lost at once, but none is started in their place
+ *   a host comes   ── its ranks are started
  *   a rank comes   ──────────────► all get a new membership, to which they go over after a commit
  */
 export async function launchMembers(
   options: LaunchOptions,
   members: MembersOptions,
 ): Promise<LaunchResult> {
-  const directory = join(options.generation.runDirectory, 'logs');
-  await mkdir(directory, { recursive: true });
-  keepGenericWasmWrappers();
-  return new MembersLaunch(options, members, directory).run();
+  const { generation } = options;
+  const starts = await memberStarts(options);
+  const own = [...starts].map(([number, start]) => ({ number, host: generation.nodeRank, start }));
+  return new MembersLaunch(options, members).run(own);
 }
 
 /** A membership that the launcher has told to its ranks. */
@@ -47,7 +53,7 @@ interface Told {
   /** The slots of the ranks, in rank order. */
   readonly slots: readonly MemberSlot[];
   /** Who was lost, and who has come, since the membership before. */
-  readonly lost: readonly LostRank[];
+  readonly lost: readonly LostRanks[];
   readonly come: readonly number[];
   /** The slots whose ranks have joined the others. */
   readonly entered: Set<MemberSlot>;
@@ -56,7 +62,13 @@ interface Told {
 class MembersLaunch {
   readonly #options: LaunchOptions;
   readonly #members: MembersOptions;
-  readonly #slots: readonly MemberSlot[];
+  #slots: readonly MemberSlot[] = [];
+  readonly #hosts: RemoteHosts | undefined;
+  /** How the ranks of this host ended, by their numbers. */
+  readonly #outcomes = new Map<number, RankOutcome>();
+  readonly #running = new Set<MemberSlot>();
+  /** Settles when no rank runs. */
+  readonly #over = Promise.withResolvers<void>();
   /** The memberships, by their epochs. */
   readonly #told: Told[] = [];
   /** The latest membership whose ranks have joined each other. */
@@ -66,7 +78,7 @@ class MembersLaunch {
   /** What slots have sent since they joined others of whom the user does not know yet, by the numbers of the slots. */
   readonly #held = new Map<number, RankMessage[]>();
   /** Who was lost since the latest membership. */
-  #lost: LostRank[] = [];
+  #lost: LostRanks[] = [];
   /** The number of ranks that have the state together, as the first one has said. */
   #replicaSize: number | undefined;
   /** Why the ranks cannot go on without each other. */
@@ -75,30 +87,27 @@ class MembersLaunch {
   #grace: NodeJS.Timeout | undefined;
   readonly #ending: Promise<unknown>[] = [];
 
-  constructor(options: LaunchOptions, members: MembersOptions, logDirectory: string) {
+  constructor(options: LaunchOptions, members: MembersOptions) {
     this.#options = options;
     this.#members = members;
-    const create = { threads: RankWorker, processes: RankProcess }[options.form];
-    // A slot listens for what the ranks of its start end with.
-    const ends = { onDoomed: () => undefined, onEnd: () => undefined };
-    this.#slots = startsOf(options, undefined, logDirectory, ends).map(
-      (start) =>
-        new MemberSlot(
-          create,
-          {
-            ...start,
-            onMessage: (message) => this.#pass(message),
-          },
-          {
-            onMember: (slot, message) => this.#hear(slot, message),
-            onGone: (slot, end) => this.#lose(slot, end),
-          },
-        ),
-    );
+    const { store } = members;
+    this.#hosts =
+      store === undefined
+        ? undefined
+        : new RemoteHosts(store, options.generation, {
+            onCame: (places) => {
+              const isOver = this.#options.stop.aborted || this.#has('finished');
+              if (!isOver && this.#grace === undefined) this.#take(places);
+            },
+            onLost: (host, reason) => this.#loseHost(host, reason),
+          });
   }
 
-  async run(): Promise<LaunchResult> {
-    const { stop, signal, ended } = this.#options;
+  async run(own: readonly SlotPlace[]): Promise<LaunchResult> {
+    const { stop, signal, ended, generation } = this.#options;
+    const hosts = this.#hosts;
+    this.#take([...own, ...(hosts?.begin(generation.nodeRank) ?? [])]);
+    if (hosts !== undefined) this.#members.onHosts((change) => hosts.change(change));
     const whenStopped = (): void => this.#orderAll({ kind: 'stop' });
     const force = (): void => this.#force();
     const listeners = [
@@ -115,8 +124,8 @@ class MembersLaunch {
     };
     void ended?.then(releaseIfRunning);
     try {
-      const outcomes = await Promise.all(this.#slots.map(({ outcome }) => outcome));
-      return { outcomes, culprit: this.#culprit };
+      await this.#over.promise;
+      return { outcomes: [...this.#outcomes.values()], culprit: this.#culprit };
     } finally {
       isOver = true;
       clearTimeout(this.#grace);
@@ -124,7 +133,44 @@ class MembersLaunch {
         listened.removeEventListener('abort', listener);
       }
       await Promise.all(this.#ending);
+      await hosts?.close();
     }
+  }
+
+  /** Starts ranks, in the place of those that were there before with the same numbers. */
+  #take(places: readonly SlotPlace[]): void {
+    const slots = places.map(
+      (place) =>
+        new MemberSlot(place, {
+          onMessage: (message) => this.#pass(message),
+          onMember: (slot, message) => this.#hear(slot, message),
+          onGone: (slot, end) => this.#lose([slot], end),
+        }),
+    );
+    const numbers = new Set(places.map(({ number }) => number));
+    this.#slots = [...this.#slots.filter(({ number }) => !numbers.has(number)), ...slots];
+    for (const slot of slots) {
+      this.#running.add(slot);
+      void this.#awaitEnd(slot);
+    }
+  }
+
+  async #awaitEnd(slot: MemberSlot): Promise<void> {
+    const outcome = await slot.outcome;
+    // Other hosts have the logs of their ranks, and say how these ended.
+    if (slot.host === this.#options.generation.nodeRank) this.#outcomes.set(slot.number, outcome);
+    this.#running.delete(slot);
+    if (this.#running.size === 0) this.#over.resolve();
+  }
+
+  /** The ranks of a host are lost at once, so that no membership has some of them. */
+  #loseHost(host: number, reason: string): void {
+    const slots = this.#slots.filter((slot) => slot.host === host);
+    for (const slot of slots) slot.abandon();
+    const living = slots.filter(({ phase }) => phase !== 'finished' && phase !== 'gone');
+    if (living.length === 0) return;
+    const end = { exitCode: 1, error: undefined, fate: reason, terminated: false };
+    this.#lose(living, end);
   }
 
   #hear(slot: MemberSlot, message: MemberMessage): void {
@@ -200,31 +246,39 @@ class MembersLaunch {
     this.#form(undefined);
   }
 
-  #lose(slot: MemberSlot, end: RankEnd): void {
-    this.#passHeld(slot);
-    const rank = this.#rankOf.get(slot.number);
-    if (rank !== undefined) this.#options.onMessage({ kind: 'exit', rank, code: end.exitCode });
-    const isMember = slot.phase === 'member';
+  #lose(slots: readonly MemberSlot[], end: RankEnd): void {
+    for (const slot of slots) {
+      this.#passHeld(slot);
+      const rank = this.#rankOf.get(slot.number);
+      if (rank !== undefined) this.#options.onMessage({ kind: 'exit', rank, code: end.exitCode });
+    }
+    const areMembers = slots.some(({ phase }) => phase === 'member');
     if (end.exitCode === 0) {
-      slot.phase = 'finished';
+      for (const slot of slots) slot.phase = 'finished';
       this.#dismissNewcomers();
       return;
     }
-    slot.phase = 'gone';
-    slot.waits = false;
-    if (end.terminated || this.#grace !== undefined) return;
+    for (const slot of slots) {
+      slot.phase = 'gone';
+      slot.waits = false;
+    }
+    const [first] = slots;
+    if (first === undefined || end.terminated || this.#grace !== undefined) return;
     const hasStepped = this.#slots.some((each) => each.hasStepped);
     const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
     const lack = this.#lack();
-    if (occursAgain || (isMember && this.#bound !== undefined) || lack !== undefined) {
+    if (occursAgain || (areMembers && this.#bound !== undefined) || lack !== undefined) {
       if (lack !== undefined && this.#isReplicated) this.#members.onNotice(lack);
-      this.#fail(slot, end);
+      this.#fail(first, end);
       return;
     }
-    this.#lost.push({ number: slot.number, end });
+    this.#lost.push({ numbers: slots.map(({ number }) => number), end });
     const isOver = this.#options.stop.aborted || this.#has('finished');
-    if (!isOver && this.#members.takeRestart()) slot.startAgain();
-    if (isMember || this.#told.length === 0) this.#form(isMember ? describeEnd(end) : undefined);
+    for (const slot of slots) {
+      if (!isOver && slot.canStartAgain && this.#members.takeRestart()) slot.startAgain();
+    }
+    if (areMembers || this.#told.length === 0)
+      this.#form(areMembers ? describeEnd(end) : undefined);
   }
 
   get #isReplicated(): boolean {
@@ -268,10 +322,11 @@ class MembersLaunch {
     this.#told.push({ slots: next, lost: this.#lost, come, entered: new Set() });
     this.#lost = [];
     const worldSize = next.length;
+    const hosts = next.map(({ host }) => host);
     for (const [rank, slot] of next.entries()) {
       slot.phase = 'member';
       slot.waits = false;
-      const place = { rank, worldSize, replicaSize };
+      const place = { rank, worldSize, replicaSize, hosts };
       slot.order({ kind: 'membership', epoch, place, lost });
     }
     for (const slot of there) {

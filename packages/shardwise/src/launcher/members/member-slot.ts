@@ -1,6 +1,8 @@
 import type { MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
-import type { RankEnd, RankHandle, RankOutcome, RankStart } from '../ranks/rank-handle.ts';
+import type { RankEnd, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
+import type { RankMessage } from '../../run-state/run-message.ts';
+import type { StartMember } from './member-start.ts';
 
 /**
  * What a rank does: it starts, waits for a membership, trains as a member, has ended its training, or is gone. A rank
@@ -9,15 +11,26 @@ import type { RankEnd, RankHandle, RankOutcome, RankStart } from '../ranks/rank-
 export type SlotPhase = 'starting' | 'ready' | 'member' | 'finished' | 'gone';
 
 export interface SlotListeners {
+  readonly onMessage: (message: RankMessage) => void;
   readonly onMember: (slot: MemberSlot, message: MemberMessage) => void;
   /** Called when the rank is gone, or is about to be ended for a reason. Only the first call counts for each start. */
   readonly onGone: (slot: MemberSlot, end: RankEnd) => void;
+}
+
+/** Where a slot is, and how its ranks are started. */
+export interface SlotPlace {
+  /** The number with which its ranks are started. */
+  readonly number: number;
+  /** The place of its host. */
+  readonly host: number;
+  readonly start: StartMember;
 }
 
 /** A place for a rank: the rank that was started first, and then those that came after it was lost. */
 export class MemberSlot {
   /** The number with which its ranks are started. Their log has it. */
   readonly number: number;
+  readonly host: number;
   /** Settles when no other rank is started in this place. */
   readonly outcome: Promise<RankOutcome>;
   phase: SlotPhase = 'starting';
@@ -27,20 +40,16 @@ export class MemberSlot {
   waits = false;
   /** Whether a rank has reported a step. */
   hasStepped = false;
-  readonly #create: new (start: RankStart) => RankHandle;
-  readonly #start: RankStart;
+  readonly #start: StartMember;
   readonly #listeners: SlotListeners;
   #handle: RankHandle;
   #starts = 0;
   #startsAgain = false;
+  #isAbandoned = false;
 
-  constructor(
-    create: new (start: RankStart) => RankHandle,
-    start: RankStart,
-    listeners: SlotListeners,
-  ) {
-    this.number = start.data.rank;
-    this.#create = create;
+  constructor({ number, host, start }: SlotPlace, listeners: SlotListeners) {
+    this.number = number;
+    this.host = host;
     this.#start = start;
     this.#listeners = listeners;
     this.#handle = this.#begin();
@@ -51,9 +60,20 @@ export class MemberSlot {
     this.#handle.order(order);
   }
 
+  /** Whether another rank can start here. False if the host is lost. */
+  get canStartAgain(): boolean {
+    return !this.#isAbandoned;
+  }
+
   /** Starts another rank here when the one that is lost has ended. */
   startAgain(): void {
     this.#startsAgain = true;
+  }
+
+  /** Hears nothing more of its rank, whose host is lost. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#startsAgain = false;
   }
 
   async terminate(): Promise<void> {
@@ -63,13 +83,12 @@ export class MemberSlot {
   }
 
   #begin(): RankHandle {
-    const { environment, onMessage } = this.#start;
-    const { TORCHELASTIC_RESTART_COUNT: before = '0' } = environment;
-    const restarts = Number(before) + this.#starts;
+    const restarts = this.#starts;
     this.#starts += 1;
     let isGone = false;
+    const isHeard = (): boolean => !isGone && !this.#isAbandoned;
     const gone = (end: RankEnd): void => {
-      if (isGone) return;
+      if (!isHeard()) return;
       isGone = true;
       this.#listeners.onGone(this, end);
     };
@@ -77,15 +96,14 @@ export class MemberSlot {
     this.hasEntered = false;
     this.waits = false;
     this.#startsAgain = false;
-    return new this.#create({
-      ...this.#start,
-      environment: { ...environment, TORCHELASTIC_RESTART_COUNT: String(restarts) },
+    return this.#start({
+      restarts,
       onMessage: (message) => {
         this.hasStepped ||= message.kind === 'step';
-        if (!isGone) onMessage(message);
+        if (isHeard()) this.#listeners.onMessage(message);
       },
       onMember: (message) => {
-        if (!isGone) this.#listeners.onMember(this, message);
+        if (isHeard()) this.#listeners.onMember(this, message);
       },
       onDoomed: (reason) =>
         gone({ exitCode: 1, error: undefined, fate: reason, terminated: false }),

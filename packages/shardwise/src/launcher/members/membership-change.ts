@@ -1,9 +1,9 @@
 import { describeEnd } from '../failure.ts';
 import type { RankEnd } from '../ranks/rank-handle.ts';
 
-/** A rank that is gone, by the number that it was started with. */
-export interface LostRank {
-  readonly number: number;
+/** Ranks that are gone at once, by the numbers that they were started with. */
+export interface LostRanks {
+  readonly numbers: readonly number[];
   readonly end: Pick<RankEnd, 'exitCode' | 'error' | 'fate' | 'terminated'>;
 }
 
@@ -18,8 +18,12 @@ export interface MembershipChange {
 }
 
 /** Says why other ranks go on: who is lost, and who has come. */
-export function changeReason(lost: readonly LostRank[], come: readonly number[]): string {
-  const gone = lost.map(({ number, end }) => `Rank ${number} was lost: ${describeEnd(end)}`);
+export function changeReason(lost: readonly LostRanks[], come: readonly number[]): string {
+  const gone = lost.map(({ numbers, end }) => {
+    const ranks = numbers.length === 1 ? 'Rank' : 'Ranks';
+    const were = numbers.length === 1 ? 'was' : 'were';
+    return `${ranks} ${numbers.join(', ')} ${were} lost: ${describeEnd(end)}`;
+  });
   const joined =
     come.length === 0
       ? []

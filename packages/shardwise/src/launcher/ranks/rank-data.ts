@@ -39,12 +39,12 @@ export interface Membership {
   /** Counts the memberships of a generation, from 0. */
   readonly epoch: number;
   /** Undefined if this rank waits, because too few others are there for another replica. */
-  readonly place: MemberPlace | undefined;
+  readonly place?: MemberPlace | undefined;
   /**
    * Why ranks of the membership before are gone, so that its calls cannot end. Undefined if all are there: then they go
    * over to this membership after the same commit.
    */
-  readonly lost: string | undefined;
+  readonly lost?: string | undefined;
 }
 
 /** The place of a rank among those that train together. */
@@ -53,13 +53,15 @@ export interface MemberPlace {
   readonly worldSize: number;
   /** The number of consecutive ranks that have the state together, as the first of all ranks has said. */
   readonly replicaSize: number;
+  /** The place of the host of each rank. */
+  readonly hosts: readonly number[];
 }
 
 /** An order of the launcher to a rank that runs. */
 export type LauncherOrder =
   | Membership
   | { readonly kind: 'stop' }
-  | { readonly kind: 'abort'; readonly rank: number | undefined; readonly reason: string };
+  | { readonly kind: 'abort'; readonly rank?: number | undefined; readonly reason: string };
 
 export function isRankData(value: unknown): value is RankData {
   return (

@@ -7,6 +7,9 @@ import type { LauncherLink } from '../launcher-link.ts';
 import type { RankHost } from '../rank-host.ts';
 import { MemberLink } from './member-link.ts';
 
+/** More than the memberships of a generation. */
+const MAX_MEMBERSHIPS = 2 ** 32;
+
 /** The host of a rank in one membership. */
 export interface MemberHostParts {
   readonly link: LauncherLink;
@@ -23,17 +26,19 @@ export interface MemberHostParts {
 export function memberHost(parts: MemberHostParts): RankHost {
   const { link, way, members, epoch, signal, isRecorded } = parts;
   const { data } = link;
-  const { rank, worldSize } = parts.place;
+  const { rank, worldSize, hosts } = parts.place;
   return {
     rank,
     localRank: data.localRank,
     transport: data.transport,
     isRecorded,
     join: () => {
-      const hosts = Array.from({ length: worldSize }, () => 0);
       // The launcher alone says who is lost, and a thread for heartbeats would take longer to start than all else.
       const place = { rank, size: worldSize, signal, heartbeat: false } as const;
-      return joinTcp({ ...way.meeting, epoch }, place, hosts);
+      const { meeting } = way;
+      // Hosts keep their store when all ranks start again, and memberships count anew.
+      const meetingEpoch = meeting.epoch * MAX_MEMBERSHIPS + epoch;
+      return joinTcp({ ...meeting, epoch: meetingEpoch }, place, hosts);
     },
     enter: async ({ group, traffic }) => {
       const stop = new AgreedStop(group);

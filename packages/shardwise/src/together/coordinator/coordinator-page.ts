@@ -17,7 +17,7 @@ export function coordinatorPage({ completed, members, relayedBytes, audits }: Ru
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="refresh" content="${AGAIN_SECONDS}">
 <title>${training} members train together · Shardwise</title>
-<style>${pageStyle}</style>
+<style>${pageStyle}progress{width:4rem}</style>
 </head>
 <body>
 <main>
@@ -30,8 +30,8 @@ ${tile(perSecond(speed), 'samples per second')}
 ${tile(formatBytes(relayedBytes), 'passed on')}
 ${audits.share === 0 ? '' : tile(formatCost(audits), `of computing for ${audits.made} audits`)}
 </div>
-<div class="card"><table class="compared">
-<thead><tr><th>Member</th><th></th><th>Rounds</th><th>Samples per second</th><th>Share</th><th>Link</th><th>Loss</th></tr></thead>
+<div class="card plot"><table class="compared">
+<thead><tr><th>Member</th><th>Place</th><th>Rounds</th><th>Samples/s</th><th>Share</th><th>Link</th><th>Loss</th></tr></thead>
 <tbody>
 ${members.map(row).join('\n')}
 </tbody>
@@ -47,16 +47,18 @@ function tile(value: string, label: string): string {
 }
 
 function row(member: MemberStatus): string {
+  const { share } = member;
   const cells = [
     `${member.name} (${member.number})`,
     member.place,
     String(member.updates),
     perSecond(member.samplesPerSecond),
-    `${Math.round(100 * member.share)} %`,
+    null,
     linkText(member),
     member.loss === null ? '' : formatLoss(member.loss),
   ];
-  return `<tr>${cells.map((cell) => `<td>${escapeHtml(cell)}</td>`).join('')}</tr>`;
+  const bar = `<progress value="${share.toFixed(3)}"></progress> ${Math.round(100 * share)} %`;
+  return `<tr>${cells.map((cell) => `<td>${cell === null ? bar : escapeHtml(cell)}</td>`).join('')}</tr>`;
 }
 
 /** The way to the other members, and how far the coordinator is. */

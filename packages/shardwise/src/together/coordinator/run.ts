@@ -129,8 +129,11 @@ export class Run {
 
   /** The state that has arrived is not that of the run. */
   wrongState(peer: Peer, completed: number): void {
-    if (peer.place.kind !== 'waiting' || peer.place.awaited?.completed !== completed) return;
-    peer.avoided.add(peer.place.awaited.from);
+    const awaited = peer.place.kind === 'waiting' ? peer.place.awaited : null;
+    if (awaited === null || awaited.completed !== completed) return;
+    // Before it has come, the member that was asked would send it twice, which nobody may.
+    if (awaited.received < this.description.stateBytes) return;
+    peer.avoided.add(awaited.from);
     this.#await(peer);
   }
 

@@ -380,7 +380,11 @@ export class RunMember implements Members {
   #promise({ to, completed }: { readonly to: number; readonly completed: number }): void {
     if (this.#state === null || completed <= this.#state.completed) {
       this.#tell({ kind: 'cannotGive', to });
-    } else this.#promised = [...this.#promised, { to, completed }];
+    } else {
+      // Who is promised another state does not wait for the one before.
+      const others = this.#promised.filter((each) => each.to !== to);
+      this.#promised = [...others, { to, completed }];
+    }
   }
 
   #take(piece: Piece): void {
@@ -429,10 +433,10 @@ export class RunMember implements Members {
       this.#awaited?.completed ?? this.#arrived?.completed ?? this.#state?.completed ?? 0;
     if (round < first) return;
     this.#roundView(round).end(updates);
-    if (this.#rounds.size <= MAX_MISSED_ROUNDS) return;
-    this.#options.onNotice(
-      `has missed ${this.#rounds.size} rounds, and will take the state of the others`,
-    );
+    // Others may send updates of rounds that have not begun.
+    const missed = [...this.#rounds.values()].filter(({ hasEnded }) => hasEnded).length;
+    if (missed <= MAX_MISSED_ROUNDS) return;
+    this.#options.onNotice(`has missed ${missed} rounds, and will take the state of the others`);
     this.#isAway = true;
     this.#link?.close();
   }

@@ -1,0 +1,106 @@
+import { BatchSender, receiveBatches } from '../../relay/batches.ts';
+import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
+import type { LauncherOrder } from '../ranks/rank-data.ts';
+import type { LaunchResult, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
+import { type FromHost, parseToHost, plainFromHost, type ToHost } from './host-message.ts';
+import { memberStarts } from './member-start.ts';
+import { fromHostRoute, type HostLink, NO_DELAY_MS, toHostRoute } from './remote-host.ts';
+
+/** How the ranks of a host ended that another one leads. */
+export interface FollowedResult extends LaunchResult {
+  /** Why this host counted as lost, while the others go on. Undefined if the generation is over. */
+  readonly dismissed: string | undefined;
+}
+
+/**
+ * Starts and ends ranks of this host as the launcher that leads says, and passes on what they tell it. Waits until the
+ * generation is over, or until this host counts as lost, and for all its ranks.
+ */
+export async function followLeader(
+  options: LaunchOptions,
+  link: HostLink,
+  over: Promise<LaunchEnd>,
+): Promise<FollowedResult> {
+  const { stop, signal } = options;
+  const starts = await memberStarts(options);
+  const sender = new BatchSender(fromHostRoute(link), NO_DELAY_MS);
+  const send = (message: FromHost): void => sender.send(plainFromHost(message));
+  const handles = new Map<number, RankHandle>();
+  const outcomes = new Map<number, RankOutcome>();
+  const dismissed = Promise.withResolvers<string>();
+  let isOver = false;
+
+  const begin = (rank: number, restarts: number): void => {
+    const start = starts.get(rank);
+    if (start === undefined || isOver) return;
+    const handle = start({
+      restarts,
+      onMessage: (message) => send({ rank, told: { kind: 'message', message } }),
+      onMember: (message) => send({ rank, told: { kind: 'member', message } }),
+      onDoomed: (reason) => send({ rank, told: { kind: 'doomed', reason } }),
+      onEnd: (end) => send({ rank, told: { kind: 'end', end } }),
+    });
+    handles.set(rank, handle);
+    const awaitEnd = async (): Promise<void> => {
+      outcomes.set(rank, await handle.outcome);
+      send({ rank, told: { kind: 'closed' } });
+    };
+    void awaitEnd();
+    if (stop.aborted) handle.order({ kind: 'stop' });
+  };
+  const obey = (message: ToHost): void => {
+    switch (message.kind) {
+      case 'start':
+        begin(message.rank, message.restarts);
+        return;
+      case 'order':
+        handles.get(message.rank)?.order(message.order);
+        return;
+      case 'terminate':
+        // Its outcome says that it has ended.
+        void handles.get(message.rank)?.terminate();
+        return;
+      case 'dismiss':
+        dismissed.resolve(message.reason);
+        return;
+      default:
+        message satisfies never;
+    }
+  };
+  const orderAll = (order: LauncherOrder): void => {
+    for (const handle of handles.values()) handle.order(order);
+  };
+  const force = async (): Promise<void> => {
+    await Promise.all([...handles.values()].map((handle) => handle.terminate()));
+  };
+  const whenStopped = (): void => orderAll({ kind: 'stop' });
+  const whenForced = (): void => void force();
+  stop.addEventListener('abort', whenStopped, { once: true });
+  signal.addEventListener('abort', whenForced, { once: true });
+  const heard = new AbortController();
+  const receiving = receiveBatches(toHostRoute(link), heard.signal, (value) => {
+    const message = parseToHost(value);
+    if (message !== undefined) obey(message);
+  });
+  try {
+    const end = await Promise.race([over, dismissed.promise]);
+    isOver = true;
+    const { rank, reason } = typeof end === 'string' ? { rank: undefined, reason: end } : end;
+    orderAll({ kind: 'abort', rank, reason });
+    const grace = setTimeout(() => void force(), options.graceMs ?? GRACE_MS);
+    await Promise.all([...handles.values()].map(({ outcome }) => outcome));
+    clearTimeout(grace);
+    return {
+      outcomes: [...outcomes.values()],
+      culprit: undefined,
+      dismissed: typeof end === 'string' ? end : undefined,
+    };
+  } finally {
+    isOver = true;
+    stop.removeEventListener('abort', whenStopped);
+    signal.removeEventListener('abort', whenForced);
+    heard.abort();
+    await receiving;
+    await sender.close();
+  }
+}

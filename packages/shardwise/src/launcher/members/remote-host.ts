@@ -1,0 +1,133 @@
+import type { Store } from '@shardwise/core/extend';
+import { BatchSender, type BatchRoute, receiveBatches } from '../../relay/batches.ts';
+import { GRACE_MS } from '../launch.ts';
+import type { LauncherOrder } from '../ranks/rank-data.ts';
+import type { RankEnd, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
+import { type FromHost, parseFromHost, type ToHost } from './host-message.ts';
+import type { MemberStart, StartMember } from './member-start.ts';
+
+/** Where two launchers talk, from one admission of a host to its end. */
+export interface HostLink {
+  readonly store: Store;
+  readonly admission: number;
+}
+
+export const toHostRoute = ({ store, admission }: HostLink): BatchRoute => ({
+  store,
+  prefix: `members/${admission}/to`,
+});
+export const fromHostRoute = ({ store, admission }: HostLink): BatchRoute => ({
+  store,
+  prefix: `members/${admission}/from`,
+});
+
+/** Messages between launchers do not wait for others. */
+export const NO_DELAY_MS = 0;
+
+/** The ranks of another host, as the launcher that leads has them. */
+export class RemoteHost {
+  readonly #sender: BatchSender;
+  readonly #end = new AbortController();
+  readonly #ranks = new Map<number, RemoteRank>();
+  readonly #received: Promise<void>;
+
+  constructor(link: HostLink) {
+    this.#sender = new BatchSender(toHostRoute(link), NO_DELAY_MS);
+    this.#received = receiveBatches(fromHostRoute(link), this.#end.signal, (value) => {
+      const message = parseFromHost(value);
+      // A host may only speak of ranks that it was asked to start.
+      if (message !== undefined) this.#ranks.get(message.rank)?.hear(message.told);
+    });
+  }
+
+  /** Returns what starts a rank there. */
+  starts(rank: number): StartMember {
+    return (start) => {
+      const started = new RemoteRank(rank, start, (message) => this.#sender.send(message));
+      this.#ranks.set(rank, started);
+      return started;
+    };
+  }
+
+  /** Gives its ranks up. If the host is only cut off, it hears the reason when it can. */
+  lose(reason: string): Promise<void> {
+    this.#sender.send({ kind: 'dismiss', reason } satisfies ToHost);
+    for (const rank of this.#ranks.values()) rank.giveUp(reason);
+    return this.close();
+  }
+
+  async close(): Promise<void> {
+    this.#end.abort();
+    await this.#sender.close();
+    await this.#received;
+  }
+}
+
+class RemoteRank implements RankHandle {
+  readonly outcome: Promise<RankOutcome>;
+  readonly #rank: number;
+  readonly #start: MemberStart;
+  readonly #send: (message: ToHost) => void;
+  readonly #closed = Promise.withResolvers<void>();
+  #end: RankEnd | undefined;
+
+  constructor(rank: number, start: MemberStart, send: (message: ToHost) => void) {
+    this.#rank = rank;
+    this.#start = start;
+    this.#send = send;
+    this.outcome = this.#run();
+    send({ kind: 'start', rank, restarts: start.restarts });
+  }
+
+  order(order: LauncherOrder): void {
+    this.#send({ kind: 'order', rank: this.#rank, order });
+  }
+
+  async terminate(): Promise<void> {
+    this.#send({ kind: 'terminate', rank: this.#rank });
+    // A host that does not answer must not hold up the end of the run.
+    const timer = setTimeout(() => this.giveUp('its host does not answer'), GRACE_MS);
+    await this.outcome;
+    clearTimeout(timer);
+  }
+
+  hear(told: FromHost['told']): void {
+    const { onMessage, onMember, onDoomed, onEnd } = this.#start;
+    switch (told.kind) {
+      case 'message':
+        onMessage(told.message);
+        return;
+      case 'member':
+        onMember(told.message);
+        return;
+      case 'doomed':
+        onDoomed(told.reason);
+        return;
+      case 'end':
+        if (this.#end !== undefined) return;
+        this.#end = told.end;
+        onEnd(told.end);
+        return;
+      case 'closed':
+        this.giveUp('its host ended it without a reason');
+        return;
+      default:
+        told satisfies never;
+    }
+  }
+
+  giveUp(reason: string): void {
+    if (this.#end === undefined) {
+      this.#end = { exitCode: 1, error: undefined, fate: reason, terminated: false };
+      this.#start.onEnd(this.#end);
+    }
+    this.#closed.resolve();
+  }
+
+  async #run(): Promise<RankOutcome> {
+    await this.#closed.promise;
+    const end = this.#end ?? { exitCode: 1, error: undefined, terminated: false };
+    // The log of the rank is on its host.
+    return { rank: this.#rank, ...end, logPath: '', lastLines: [] };
+  }
+}
