@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { nn, zeros } from '@shardwise/core';
 import {
   chooseLayerStrategies,
+  describeModule,
   layoutText,
   namedCluster,
   oneDevice,
@@ -122,6 +124,34 @@ describe('if nothing fits', () => {
     for (const { prediction } of plan.changes) expect(prediction.stepSeconds).toBeGreaterThan(0);
     expect(planText(plan)).toContain('Nothing fits. The least that a rank needs is');
   });
+
+  test.each([
+    ['a limit below the memory of the device', { memoryBytes: 20e9 }, 'Give each rank 25.7 GB'],
+    ['too few devices', { cluster: '1xa100', sequence: 512 }, 'Take devices of'],
+  ])('there are three changes by %s', (_, asked, words) => {
+    const { changes, ranked } = planTraining({
+      model: 'llama3:70b',
+      cluster: '8xa100',
+      batch: 8,
+      sequence: 4096,
+      ...asked,
+    });
+    expect(ranked).toEqual([]);
+    expect(changes).toHaveLength(3);
+    expect(changes.map(({ change }) => change).join('\n')).toContain(words);
+    expect(changes.map(({ change }) => change).join('\n')).toContain('Train a model of');
+  });
+
+  test('devices that no rows can be divided among want other rows', () => {
+    const model = describeModule(
+      new nn.Sequential(new nn.Linear(8, 8)),
+      [zeros([1, 8]), zeros([1, 8])],
+      { loss: nn.functional.mseLoss },
+    );
+    const { smallest, changes } = planTraining({ model, cluster: '8xa100', batch: 6 });
+    expect(smallest).toBeNull();
+    expect(changes.map(({ change }) => change)).toEqual(['Train on batches of 8 rows']);
+  });
 });
 
 describe('layouts of published runs', () => {
@@ -232,7 +262,7 @@ describe('mistakes are one clear error', () => {
     [{ ...good, cluster: '12xa100' }, '12 devices, which are no whole number of hosts'],
     [{ ...good, cluster: '8xabacus' }, "no device 'abacus'"],
     [{ ...good, batch: 0 }, 'batch'],
-    [{ ...good, memoryBytes: 90e9 }, 'devices of 80000000000 bytes'],
+    [{ ...good, memoryBytes: 90e9 }, 'devices of 80 GB'],
     [{ ...good, search: { zero: [4] } }, 'zero'],
   ])('%#', (options, message) => {
     // @ts-expect-error Some of them are mistakes of types, too.

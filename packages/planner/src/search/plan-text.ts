@@ -3,7 +3,7 @@ import { deviceCount } from '../cluster/cluster.ts';
 import { memoryKinds } from '../cost/memory.ts';
 import type { Prediction } from '../cost/predict.ts';
 import { layoutText } from '../cost/run-layout.ts';
-import { peakFlops, stepTerms } from '../cost/step-time.ts';
+import { peakFlops, stepTermNames, stepTerms } from '../cost/step-time.ts';
 import { parameterCount } from '../model/model-description.ts';
 import type { TrainingPlan } from './plan-training.ts';
 import { scriptLines } from './script-lines.ts';
@@ -38,7 +38,7 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
   const { terms, stepSeconds, memory, utilization } = best;
   const times = stepTerms
     .filter((term) => terms[term] > 0)
-    .map((term) => [words(term), seconds(terms[term]), percent(terms[term] / stepSeconds)]);
+    .map((term) => [stepTermNames[term], seconds(terms[term]), percent(terms[term] / stepSeconds)]);
   const bytes = memoryKinds.map((kind) => [kind, gigabytes(memory.kinds[kind])]);
   const energy = [
     ...(best.joules === null ? [] : [`${(best.joules / 3.6e6).toPrecision(3)} kWh`]),
@@ -77,7 +77,7 @@ function nothingFits(plan: TrainingPlan): readonly string[] {
     smallest === null
       ? ['Nothing fits, and no layout could be tried.']
       : [
-          `Nothing fits. The least that a rank needs is ${gigabytes(smallest.memory.totalBytes)}: ${layoutText(smallest.layout)}`,
+          `Nothing fits. The least that a rank needs is ${gigabytesOfNeed(smallest.memory.totalBytes)}: ${layoutText(smallest.layout)}`,
         ];
   const rows = changes.map(({ change, prediction }) => [
     change,
@@ -101,11 +101,6 @@ function prunedLines({ pruned, fitting }: TrainingPlan): readonly string[] {
       ];
 }
 
-/** Writes the name of a term in words. */
-function words(term: string): string {
-  return term.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-}
-
 function throughput({ model, workload }: TrainingPlan, { rowsPerSecond }: Prediction): string {
   const each = model.kind === 'transformer' ? workload.sequence : 1;
   return count(rowsPerSecond * each);
@@ -121,6 +116,11 @@ function percent(share: number): string {
 
 function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(2)} GB`;
+}
+
+/** Rounded up, because less would not do. */
+function gigabytesOfNeed(bytes: number): string {
+  return gigabytes(1e7 * Math.ceil(bytes / 1e7));
 }
 
 function count(value: number): string {
