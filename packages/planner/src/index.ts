@@ -71,6 +71,7 @@ export {
   type LayerChoice,
   type LayerStrategies,
 } from './search/layer-strategies.ts';
+export { type OffloadedActivations, offloadedActivations } from './search/offloaded-activations.ts';
 export { planText } from './search/plan-text.ts';
 export { planTraining, type TrainingPlan } from './search/plan-training.ts';
 export { scriptLines } from './search/script-lines.ts';

@@ -5,10 +5,12 @@ import {
   describeModule,
   layoutText,
   namedCluster,
+  offloadedActivations,
   oneDevice,
   planText,
   planTraining,
   plannedMemory,
+  predict,
   namedModel,
   readCluster,
   scriptLines,
@@ -106,6 +108,43 @@ function withOneMore(recompute: string | readonly string[]): ('none' | 'full')[]
   const at = list.indexOf('full');
   return list.map((kind, index) => (kind === 'none' || index === at ? 'none' : 'full'));
 }
+
+describe('activations that are offloaded in the place of recomputation', () => {
+  const workload = { batch: 32, sequence: 2048 };
+  const model = namedModel('gpt:7.5b');
+  const of = (
+    recompute: 'none' | 'full',
+    cluster = eight,
+  ): ReturnType<typeof offloadedActivations> => {
+    const layout = { ...oneDevice, dataParallel: 8, zero: 3, shardRanks: 8, recompute } as const;
+    return offloadedActivations(
+      predict(model, layout, workload, cluster),
+      model,
+      workload,
+      cluster,
+    );
+  };
+
+  test('are copied there and back for each microbatch, beside the computation', () => {
+    const toHost = { latencySeconds: 0, bytesPerSecond: 1e10 };
+    const beside = of('full', { ...eight, links: { ...eight.links, toHost, overlap: 1 } });
+    const after = of('full', { ...eight, links: { ...eight.links, toHost, overlap: 0 } });
+    expect(beside?.copySeconds).toBeCloseTo((2 * 4 * (beside?.bytes ?? 0)) / 1e10, 6);
+    expect(after?.exposedSeconds).toBe(after?.copySeconds);
+    expect(beside?.exposedSeconds).toBeLessThan(beside?.copySeconds ?? 0);
+    expect(of('none')).toBeNull();
+  });
+
+  test('are in the text of a plan that recomputes', () => {
+    const plan = planTraining({
+      model,
+      cluster: eight,
+      batch: 64,
+      search: { recompute: ['full'] },
+    });
+    expect(planText(plan)).toMatch(/To offload the same activations is to copy \d+\.\d\d GB/);
+  });
+});
 
 describe('if nothing fits', () => {
   const plan = planTraining({

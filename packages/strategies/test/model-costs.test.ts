@@ -57,7 +57,11 @@ describe('what the modules of a model cost', () => {
       { loss: nn.functional.mseLoss },
     );
     const product = 2 * 5 * 8 * 32;
-    const counts = modules.map(({ path, flops, recomputedFlops }) => [path, flops, recomputedFlops]);
+    const counts = modules.map(({ path, flops, recomputedFlops }) => [
+      path,
+      flops,
+      recomputedFlops,
+    ]);
     // Nothing needs the gradient of the input of the model.
     expect(counts).toEqual([
       ['0', 5 * product, product],

@@ -5,6 +5,7 @@ import type { Prediction } from '../cost/predict.ts';
 import { layoutText } from '../cost/run-layout.ts';
 import { peakFlops, stepTermNames, stepTerms } from '../cost/step-time.ts';
 import { parameterCount } from '../model/model-description.ts';
+import { offloadedActivations } from './offloaded-activations.ts';
 import type { TrainingPlan } from './plan-training.ts';
 import { scriptLines } from './script-lines.ts';
 
@@ -59,6 +60,7 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
     ]),
     '',
     `MFU counts ${utilization.convention}; HFU also what is computed again.`,
+    ...offloadLines(plan, best),
     ...(energy.length > 0 ? [`A step takes ${energy.join(' and ')}.`] : []),
     '',
     ...scriptLines(best.layout, plan.workload, {
@@ -68,6 +70,19 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
       pageBytesPerSecond: plan.cluster.links.toHost?.bytesPerSecond ?? null,
     }),
     '',
+  ];
+}
+
+function offloadLines(
+  { model, workload, cluster }: TrainingPlan,
+  best: Prediction,
+): readonly string[] {
+  const offloaded = offloadedActivations(best, model, workload, cluster);
+  if (offloaded === null) return [];
+  const { bytes, copySeconds, exposedSeconds } = offloaded;
+  return [
+    `Recomputation takes ${seconds(best.terms.recompute)} of a step. To offload the same activations is to copy ${gigabytes(bytes)} of each microbatch to the host and back:`,
+    `${seconds(copySeconds)} of a step, of which computation does not hide ${seconds(exposedSeconds)}.`,
   ];
 }
 
