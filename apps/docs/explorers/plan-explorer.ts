@@ -3,6 +3,7 @@ import {
   layoutText,
   namedCluster,
   planTraining,
+  stepTermNames,
   stepTerms,
   type StepTerms,
   type TrainingPlan,
@@ -116,7 +117,7 @@ export const PlanExplorer = defineComponent({
                 'div',
                 terms.map(({ term, seconds }) =>
                   h('i', {
-                    title: `${term}: ${secondsText(seconds)}`,
+                    title: `${stepTermNames[term]}: ${secondsText(seconds)}`,
                     style: {
                       width: `${(100 * seconds) / slowest}%`,
                       background: colours[term],

@@ -7,7 +7,7 @@ export {
   type Efficiency,
   readCluster,
 } from './cluster/cluster.ts';
-export { type PlannedMemory, plannedMemory, type RankMemory } from './cost/memory.ts';
+export { memoryKinds, type PlannedMemory, plannedMemory, type RankMemory } from './cost/memory.ts';
 export { predict, type Prediction } from './cost/predict.ts';
 export {
   layoutText,
@@ -18,7 +18,13 @@ export {
   type RunLayout,
   type Workload,
 } from './cost/run-layout.ts';
-export { secondsOf, type StepTerms, stepTerms, stepTermsOf } from './cost/step-time.ts';
+export {
+  secondsOf,
+  stepTermNames,
+  type StepTerms,
+  stepTerms,
+  stepTermsOf,
+} from './cost/step-time.ts';
 export { accelerateTable, type AccelerateTableOptions } from './estimates/accelerate-table.ts';
 export { type DeepSpeedTableOptions, zero2Table, zero3Table } from './estimates/deepspeed-table.ts';
 export {
@@ -65,6 +71,7 @@ export {
   type LayerChoice,
   type LayerStrategies,
 } from './search/layer-strategies.ts';
+export { type OffloadedActivations, offloadedActivations } from './search/offloaded-activations.ts';
 export { planText } from './search/plan-text.ts';
 export { planTraining, type TrainingPlan } from './search/plan-training.ts';
 export { scriptLines } from './search/script-lines.ts';

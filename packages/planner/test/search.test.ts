@@ -1,12 +1,16 @@
 import { describe, expect, test } from 'vitest';
+import { nn, zeros } from '@shardwise/core';
 import {
   chooseLayerStrategies,
+  describeModule,
   layoutText,
   namedCluster,
+  offloadedActivations,
   oneDevice,
   planText,
   planTraining,
   plannedMemory,
+  predict,
   namedModel,
   readCluster,
   scriptLines,
@@ -105,6 +109,43 @@ function withOneMore(recompute: string | readonly string[]): ('none' | 'full')[]
   return list.map((kind, index) => (kind === 'none' || index === at ? 'none' : 'full'));
 }
 
+describe('activations that are offloaded in the place of recomputation', () => {
+  const workload = { batch: 32, sequence: 2048 };
+  const model = namedModel('gpt:7.5b');
+  const of = (
+    recompute: 'none' | 'full',
+    cluster = eight,
+  ): ReturnType<typeof offloadedActivations> => {
+    const layout = { ...oneDevice, dataParallel: 8, zero: 3, shardRanks: 8, recompute } as const;
+    return offloadedActivations(
+      predict(model, layout, workload, cluster),
+      model,
+      workload,
+      cluster,
+    );
+  };
+
+  test('are copied there and back for each microbatch, beside the computation', () => {
+    const toHost = { latencySeconds: 0, bytesPerSecond: 1e10 };
+    const beside = of('full', { ...eight, links: { ...eight.links, toHost, overlap: 1 } });
+    const after = of('full', { ...eight, links: { ...eight.links, toHost, overlap: 0 } });
+    expect(beside?.copySeconds).toBeCloseTo((2 * 4 * (beside?.bytes ?? 0)) / 1e10, 6);
+    expect(after?.exposedSeconds).toBe(after?.copySeconds);
+    expect(beside?.exposedSeconds).toBeLessThan(beside?.copySeconds ?? 0);
+    expect(of('none')).toBeNull();
+  });
+
+  test('are in the text of a plan that recomputes', () => {
+    const plan = planTraining({
+      model,
+      cluster: eight,
+      batch: 64,
+      search: { recompute: ['full'] },
+    });
+    expect(planText(plan)).toMatch(/To offload the same activations is to copy \d+\.\d\d GB/);
+  });
+});
+
 describe('if nothing fits', () => {
   const plan = planTraining({
     model: 'gpt:39.1b',
@@ -121,6 +162,34 @@ describe('if nothing fits', () => {
     expect(factors).toEqual(factors.toSorted((a, b) => a - b));
     for (const { prediction } of plan.changes) expect(prediction.stepSeconds).toBeGreaterThan(0);
     expect(planText(plan)).toContain('Nothing fits. The least that a rank needs is');
+  });
+
+  test.each([
+    ['a limit below the memory of the device', { memoryBytes: 20e9 }, 'Give each rank 25.7 GB'],
+    ['too few devices', { cluster: '1xa100', sequence: 512 }, 'Take devices of'],
+  ])('there are three changes by %s', (_, asked, words) => {
+    const { changes, ranked } = planTraining({
+      model: 'llama3:70b',
+      cluster: '8xa100',
+      batch: 8,
+      sequence: 4096,
+      ...asked,
+    });
+    expect(ranked).toEqual([]);
+    expect(changes).toHaveLength(3);
+    expect(changes.map(({ change }) => change).join('\n')).toContain(words);
+    expect(changes.map(({ change }) => change).join('\n')).toContain('Train a model of');
+  });
+
+  test('devices that no rows can be divided among want other rows', () => {
+    const model = describeModule(
+      new nn.Sequential(new nn.Linear(8, 8)),
+      [zeros([1, 8]), zeros([1, 8])],
+      { loss: nn.functional.mseLoss },
+    );
+    const { smallest, changes } = planTraining({ model, cluster: '8xa100', batch: 6 });
+    expect(smallest).toBeNull();
+    expect(changes.map(({ change }) => change)).toEqual(['Train on batches of 8 rows']);
   });
 });
 
@@ -232,7 +301,7 @@ describe('mistakes are one clear error', () => {
     [{ ...good, cluster: '12xa100' }, '12 devices, which are no whole number of hosts'],
     [{ ...good, cluster: '8xabacus' }, "no device 'abacus'"],
     [{ ...good, batch: 0 }, 'batch'],
-    [{ ...good, memoryBytes: 90e9 }, 'devices of 80000000000 bytes'],
+    [{ ...good, memoryBytes: 90e9 }, 'devices of 80 GB'],
     [{ ...good, search: { zero: [4] } }, 'zero'],
   ])('%#', (options, message) => {
     // @ts-expect-error Some of them are mistakes of types, too.

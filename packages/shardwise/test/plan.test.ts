@@ -57,7 +57,10 @@ describe('shardwise plan', () => {
     expect(code).toBe(0);
     expect(text).toMatch(/^gpt:1\.7b, 1\.65\d? B parameters, on 8 × a100/);
     const html = await readFile(page, 'utf8');
-    expect(html).toContain('<input type="range"');
+    expect(html.match(/<input type="range"/g)).toHaveLength(2);
+    expect(html).toContain('<h2>Memory of a rank</h2>');
+    expect(html).toContain('forward and backward');
+    expect(html).not.toContain('Parallel');
     expect(html).not.toMatch(/https?:/);
     const { traceEvents } = traceSchema.parse(JSON.parse(await readFile(trace, 'utf8')));
     expect(traceEvents.some(({ name }) => name.startsWith('forward'))).toBe(true);
@@ -114,6 +117,23 @@ describe('shardwise plan for the model of a script', () => {
     await expect(openModel(await script('export const model = 1;'))).rejects.toThrow(
       'no default export',
     );
+  });
+
+  test('says in which line a script failed, and why, while planning ran it', async () => {
+    const core = import.meta.resolve('@shardwise/core');
+    const path = await script(`
+      import { nn, zeros } from '${core}';
+      new nn.Linear(8, 4).forward(zeros([2, 9]));
+    `);
+    const failed = openModel(path);
+    await expect(failed).rejects.toThrow(
+      `a model from ${path}, which planning runs to trace a training pass of the model: the script failed in line 3 with ShapeError: linear`,
+    );
+    await expect(failed).rejects.toMatchObject({
+      code: 'CONFIG',
+      fields: { path, line: 3 },
+      cause: { code: 'SHAPE' },
+    });
   });
 });
 

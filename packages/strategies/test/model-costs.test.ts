@@ -50,6 +50,26 @@ describe('what the modules of a model cost', () => {
     expect(block?.times).toBeNull();
   });
 
+  it('a backward pass under a checkpoint computes all products of a module again but the last one', () => {
+    const { modules } = countModelCosts(
+      new nn.Sequential(new Perceptron(), new Perceptron(), new nn.Linear(8, 1)),
+      [zeros([5, 8]), zeros([5, 1])],
+      { loss: nn.functional.mseLoss },
+    );
+    const product = 2 * 5 * 8 * 32;
+    const counts = modules.map(({ path, flops, recomputedFlops }) => [
+      path,
+      flops,
+      recomputedFlops,
+    ]);
+    // Nothing needs the gradient of the input of the model.
+    expect(counts).toEqual([
+      ['0', 5 * product, product],
+      ['1', 6 * product, product],
+      ['2', 6 * 5 * 8, 2 * 5 * 8],
+    ]);
+  });
+
   it('grows with rows and not with parameters', () => {
     const { ids: more, targets: labels } = languageBatch(0, 2 * rows);
     const twice = countModelCosts(
@@ -241,6 +261,15 @@ function timesOf(ms: number): NonNullable<ModelCosts['modules'][number]['times']
 }
 
 /** Shape: x [B, 3] -> []. */
+class Perceptron extends nn.Module {
+  readonly up = new nn.Linear(8, 32);
+  readonly down = new nn.Linear(32, 8);
+
+  forward(x: Tensor): Tensor {
+    return this.down.forward(this.up.forward(x).gelu());
+  }
+}
+
 class WithNorm extends nn.Module {
   readonly first = new nn.Linear(3, 4);
   readonly norm = new nn.BatchNorm1d(4);

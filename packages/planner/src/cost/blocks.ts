@@ -107,7 +107,7 @@ export function blocksOf(
       ...none,
       parameters: module.parameters,
       forwardFlops,
-      recomputedFlops: isFull ? forwardFlops : 0,
+      recomputedFlops: isFull ? scale * (module.recomputedFlops ?? module.flops / 3) : 0,
       recomputedBytes: isFull ? MOVES_OF_FORWARD * kept : 0,
       activationBytes: isFull ? scale * module.outputBytes : kept,
       liveBytes: isFull ? kept : 0,

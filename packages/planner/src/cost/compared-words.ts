@@ -6,6 +6,7 @@ import type {
   MeasurableTerm,
   StepComparison,
 } from './comparison.ts';
+import { stepTermNames } from './step-time.ts';
 
 /** Figures that differ by less than this are not explained. */
 const CLOSE = 0.1;
@@ -21,19 +22,19 @@ const device =
 const links = 'measure the links (`shardwise doctor --nproc`), or look for a slow one' as const;
 
 const termWords: Readonly<Record<MeasurableTerm, PartWords>> = {
-  compute: { name: 'forward and backward', advice: device },
+  compute: { name: stepTermNames.compute, advice: device },
   recompute: {
-    name: 'recomputation',
+    name: stepTermNames.recompute,
     advice: 'look at what checkpoints and budgets of the script recompute',
   },
   optimizer: {
-    name: 'optimizer',
+    name: stepTermNames.optimizer,
     advice: 'look at its update in the profile: it is bound by the bandwidth of memory',
   },
-  tensorParallel: { name: 'tensor parallelism', advice: links },
-  contextParallel: { name: 'context parallelism', advice: links },
+  tensorParallel: { name: stepTermNames.tensorParallel, advice: links },
+  contextParallel: { name: stepTermNames.contextParallel, advice: links },
   expertParallel: {
-    name: 'expert parallelism',
+    name: stepTermNames.expertParallel,
     advice: 'look at how many tokens each expert gets, and measure the links',
   },
   pipelineParallel: {
@@ -41,10 +42,10 @@ const termWords: Readonly<Record<MeasurableTerm, PartWords>> = {
     advice: 'compare the times of the stages in the report: the slowest one has the others wait',
   },
   dataParallel: {
-    name: 'data parallelism',
+    name: stepTermNames.dataParallel,
     advice: 'look for a rank that comes late to its all-reduce, and measure the links',
   },
-  offload: { name: 'offload', advice: 'measure the bandwidth to where pages are' },
+  offload: { name: stepTermNames.offload, advice: 'measure the bandwidth to where pages are' },
 };
 
 const figureWords: Readonly<Record<Exclude<FigureName, 'step' | 'memory'>, PartWords>> = {

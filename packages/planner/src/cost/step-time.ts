@@ -38,6 +38,20 @@ export const stepTerms: readonly (keyof StepTerms)[] = [
   'offload',
 ];
 
+/** How terms are called in tables and legends. */
+export const stepTermNames: Readonly<Record<keyof StepTerms, string>> = {
+  compute: 'forward and backward',
+  recompute: 'recomputation',
+  bubble: 'bubble',
+  tensorParallel: 'tensor parallelism',
+  contextParallel: 'context parallelism',
+  expertParallel: 'expert parallelism',
+  pipelineParallel: 'pipeline parallelism',
+  dataParallel: 'data parallelism',
+  optimizer: 'optimizer',
+  offload: 'offload',
+};
+
 /** Adds up the terms: the seconds of a step. */
 export function secondsOf(terms: StepTerms): number {
   return stepTerms.reduce((sum, term) => sum + terms[term], 0);

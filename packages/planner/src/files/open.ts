@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { extname, join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ConfigError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { namedCluster } from '../cluster/catalogue.ts';
@@ -34,10 +34,16 @@ export async function openModel(place: string, sequence?: number): Promise<Model
   return describeConfig(await readJson(path, 'a model'), sequence);
 }
 
-/** The description that a script exports. Throws ConfigError, and what the script throws. */
+/** The description that a script exports. Throws ConfigError, of which what the script throws is the cause. */
 async function describedBy(path: string): Promise<ModelDescription> {
   if ((await kindOf(path)) !== 'file') throw faultOfScript(path, 'no such file');
-  const script: { readonly default?: unknown } = await import(pathToFileURL(resolve(path)).href);
+  const { href } = pathToFileURL(resolve(path));
+  let script: { readonly default?: unknown };
+  try {
+    script = await import(href);
+  } catch (cause) {
+    throw failureOfScript(path, href, cause);
+  }
   const { default: given } = script;
   if (isDescription(given)) return given;
   const found =
@@ -59,6 +65,31 @@ function faultOfScript(path: string, found: string): ConfigError {
     },
     { path },
   );
+}
+
+/** The script was run to trace a pass of its model, and has failed. */
+function failureOfScript(path: string, href: string, cause: unknown): ConfigError {
+  const what = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+  const line = lineOf(cause, href);
+  return new ConfigError(
+    {
+      asked: `a model from ${path}, which planning runs to trace a training pass of the model`,
+      found: `the script failed${line === null ? '' : ` in line ${line}`} with ${what}`,
+      todo: `Correct it; \`node ${path}\` alone shows where`,
+    },
+    { path, line },
+    { cause },
+  );
+}
+
+/** The first line of the script in the stack of an error. Null if the stack does not name it. */
+function lineOf(error: unknown, href: string): number | null {
+  const stack = error instanceof Error ? (error.stack ?? '') : '';
+  // Errors of syntax begin with the path, others with calls by their URL.
+  const place = [href, fileURLToPath(href)].find((each) => stack.includes(`${each}:`));
+  if (place === undefined) return null;
+  const line = Number.parseInt(stack.slice(stack.indexOf(`${place}:`) + place.length + 1), 10);
+  return Number.isInteger(line) ? line : null;
 }
 
 /** Describes a cluster: a name such as `128xh100`, or a JSON file, such as that of `shardwise measure`. Throws ConfigError. */

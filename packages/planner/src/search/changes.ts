@@ -1,3 +1,4 @@
+import { deviceCount } from '../cluster/cluster.ts';
 import type { Prediction } from '../cost/predict.ts';
 import { visitLayouts } from './visit-layouts.ts';
 import type { SearchRequest } from './search-request.ts';
@@ -16,6 +17,8 @@ export interface Change {
 const SHOWN = 3;
 const FACTORS = [2, 4, 8, 16, 32, 64];
 const MIN_SEQUENCE = 128;
+/** By how much fewer layers are tried. */
+const DEPTH_FACTORS = [1.25, 1.5, ...FACTORS];
 
 /** Finds the smallest changes to a request for which nothing fits. Each is made alone. */
 export function changesThatFit(
@@ -26,6 +29,8 @@ export function changesThatFit(
     ...liftedOptions(request),
     ...firstOf(FACTORS, (factor) => moreHosts(request, factor)),
     ...firstOf(FACTORS, (factor) => shorterSequence(request, factor)),
+    ...firstOf(DEPTH_FACTORS, (factor) => fewerLayers(request, factor)),
+    ...fullBatch(request),
     ...lowerPrecision(request),
     ...largerDevices(request, smallest),
   ]
@@ -67,6 +72,26 @@ function shorterSequence(request: SearchRequest, factor: number): Change | undef
   return prediction && { change: `Train on sequences of ${sequence} tokens`, factor, prediction };
 }
 
+function fewerLayers(request: SearchRequest, factor: number): Change | undefined {
+  const { model } = request;
+  if (model.kind !== 'transformer') return undefined;
+  const layers = Math.floor(model.layers / factor);
+  if (layers === 0) return undefined;
+  const prediction = bestOf({ ...request, model: { ...model, layers } });
+  return prediction && { change: `Train a model of ${layers} layers`, factor, prediction };
+}
+
+/** Data parallelism needs a batch of which all devices have as many rows. */
+function fullBatch(request: SearchRequest): readonly Change[] {
+  const { workload } = request;
+  const devices = deviceCount(request.cluster);
+  const batch = devices * Math.ceil(workload.batch / devices);
+  if (batch === workload.batch) return [];
+  const prediction = bestOf({ ...request, workload: { ...workload, batch } });
+  const change = `Train on batches of ${batch} rows`;
+  return prediction === undefined ? [] : [{ change, factor: batch / workload.batch, prediction }];
+}
+
 function lowerPrecision(request: SearchRequest): readonly Change[] {
   if (request.precision === 'mixed') return [];
   const prediction = bestOf({ ...request, precision: 'mixed' });
@@ -78,7 +103,10 @@ function largerDevices(request: SearchRequest, smallest: Prediction | null): rea
   if (smallest === null) return [];
   const { totalBytes } = smallest.memory;
   const factor = totalBytes / request.memoryBytes;
-  const change = `Give each rank ${(totalBytes / 1e9).toFixed(1)} GB, the least that any layout needs`;
+  // Rounded down, it would be too little.
+  const least = `${(Math.ceil(totalBytes / 1e8) / 10).toFixed(1)} GB, the least that any layout needs`;
+  const isThere = totalBytes <= request.cluster.device.memoryBytes;
+  const change = isThere ? `Give each rank ${least}` : `Take devices of ${least}`;
   return factor <= 1 ? [] : [{ change, factor, prediction: smallest }];
 }
 

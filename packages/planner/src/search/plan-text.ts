@@ -3,8 +3,9 @@ import { deviceCount } from '../cluster/cluster.ts';
 import { memoryKinds } from '../cost/memory.ts';
 import type { Prediction } from '../cost/predict.ts';
 import { layoutText } from '../cost/run-layout.ts';
-import { peakFlops, stepTerms } from '../cost/step-time.ts';
+import { peakFlops, stepTermNames, stepTerms } from '../cost/step-time.ts';
 import { parameterCount } from '../model/model-description.ts';
+import { offloadedActivations } from './offloaded-activations.ts';
 import type { TrainingPlan } from './plan-training.ts';
 import { scriptLines } from './script-lines.ts';
 
@@ -38,7 +39,7 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
   const { terms, stepSeconds, memory, utilization } = best;
   const times = stepTerms
     .filter((term) => terms[term] > 0)
-    .map((term) => [words(term), seconds(terms[term]), percent(terms[term] / stepSeconds)]);
+    .map((term) => [stepTermNames[term], seconds(terms[term]), percent(terms[term] / stepSeconds)]);
   const bytes = memoryKinds.map((kind) => [kind, gigabytes(memory.kinds[kind])]);
   const energy = [
     ...(best.joules === null ? [] : [`${(best.joules / 3.6e6).toPrecision(3)} kWh`]),
@@ -59,6 +60,7 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
     ]),
     '',
     `MFU counts ${utilization.convention}; HFU also what is computed again.`,
+    ...offloadLines(plan, best),
     ...(energy.length > 0 ? [`A step takes ${energy.join(' and ')}.`] : []),
     '',
     ...scriptLines(best.layout, plan.workload, {
@@ -71,13 +73,26 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
   ];
 }
 
+function offloadLines(
+  { model, workload, cluster }: TrainingPlan,
+  best: Prediction,
+): readonly string[] {
+  const offloaded = offloadedActivations(best, model, workload, cluster);
+  if (offloaded === null) return [];
+  const { bytes, copySeconds, exposedSeconds } = offloaded;
+  return [
+    `Recomputation takes ${seconds(best.terms.recompute)} of a step. To offload the same activations is to copy ${gigabytes(bytes)} of each microbatch to the host and back:`,
+    `${seconds(copySeconds)} of a step, of which computation does not hide ${seconds(exposedSeconds)}.`,
+  ];
+}
+
 function nothingFits(plan: TrainingPlan): readonly string[] {
   const { smallest, changes } = plan;
   const least =
     smallest === null
       ? ['Nothing fits, and no layout could be tried.']
       : [
-          `Nothing fits. The least that a rank needs is ${gigabytes(smallest.memory.totalBytes)}: ${layoutText(smallest.layout)}`,
+          `Nothing fits. The least that a rank needs is ${gigabytesOfNeed(smallest.memory.totalBytes)}: ${layoutText(smallest.layout)}`,
         ];
   const rows = changes.map(({ change, prediction }) => [
     change,
@@ -101,11 +116,6 @@ function prunedLines({ pruned, fitting }: TrainingPlan): readonly string[] {
       ];
 }
 
-/** Writes the name of a term in words. */
-function words(term: string): string {
-  return term.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-}
-
 function throughput({ model, workload }: TrainingPlan, { rowsPerSecond }: Prediction): string {
   const each = model.kind === 'transformer' ? workload.sequence : 1;
   return count(rowsPerSecond * each);
@@ -121,6 +131,11 @@ function percent(share: number): string {
 
 function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(2)} GB`;
+}
+
+/** Rounded up, because less would not do. */
+function gigabytesOfNeed(bytes: number): string {
+  return gigabytes(1e7 * Math.ceil(bytes / 1e7));
 }
 
 function count(value: number): string {

@@ -69,8 +69,8 @@ export function requestOf(options: PlanTrainingOptions): SearchRequest {
   if (memoryBytes > cluster.device.memoryBytes) {
     throw new ConfigError(
       {
-        asked: `a plan with ${memoryBytes} bytes for each rank`,
-        found: `devices of ${cluster.device.memoryBytes} bytes`,
+        asked: `a plan with ${memoryBytes / 1e9} GB for each rank`,
+        found: `devices of ${cluster.device.memoryBytes / 1e9} GB`,
         todo: 'Ask for less, or name a cluster with other devices',
       },
       { memoryBytes, deviceBytes: cluster.device.memoryBytes },

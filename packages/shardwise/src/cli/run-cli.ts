@@ -301,7 +301,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     )
     .option('--top <count>', 'number of layouts that are shown', parseRanks, 10)
     .option('--json', 'print the plan as JSON', false)
-    .option('--page <file>', 'also write a page with bars and a slider, such as plan.html')
+    .option('--page <file>', 'also write a page with bars and sliders, such as plan.html')
     .option('--trace <file>', 'also simulate the best layout, and write its timeline for Perfetto')
     .action(async (raw: unknown) => {
       const { planByOptions } = await import('./commands.ts');

@@ -13,6 +13,7 @@ const moduleRules: OptionRules<ModuleCosts> = {
   parameters: option.required(option.count),
   stateBytes: option.required(amount),
   flops: option.required(amount),
+  recomputedFlops: amount,
   calls: option.count,
   activationBytes: option.required(amount),
   weightGradientBytes: option.required(amount),

@@ -54,9 +54,7 @@ export function costsOf(
 }
 
 /** The operations and bytes of a stage for one microbatch. */
-interface StageUse {
-  readonly flops: number;
-  readonly calls: number;
+interface StageUse extends StageCounts {
   readonly activationBytes: number;
   readonly weightGradientBytes: number;
 }
@@ -71,18 +69,41 @@ function stageUse(drafts: readonly WorkDraft[]): StageUse {
   return { ...countsOfDrafts(drafts), activationBytes, weightGradientBytes };
 }
 
-function countsOfDrafts(drafts: readonly WorkDraft[]): Pick<StageUse, 'flops' | 'calls'> {
+interface StageCounts {
+  readonly flops: number;
+  readonly recomputedFlops: number;
+  readonly calls: number;
+}
+
+function countsOfDrafts(drafts: readonly WorkDraft[]): StageCounts {
   const received = new Set(drafts.flatMap(({ receives }) => receives.map(({ node }) => node)));
-  const seen = new Set(drafts.flatMap(({ computes }) => [...computes]));
-  let flops = 0;
-  const computed: Node[] = [];
-  for (const node of seen) {
-    if (received.has(node) || node.value !== null) continue;
-    flops += flopsOf(node);
-    if (node.inputs.length > 0) computed.push(node);
-    for (const input of node.inputs) seen.add(input);
-  }
+  const [forward, ...backward] = drafts;
+  const computed = computedFor(drafts, received);
+  const read = computedFor(backward, received);
+  // The result of the stage itself is nothing that its backward pass reads.
+  const again = [...computedFor(forward === undefined ? [] : [forward], received)].filter((node) =>
+    read.has(node),
+  );
+  const operations = [...computed].filter(({ inputs }) => inputs.length > 0);
   // What the batch itself is made of comes before the first node of the model.
-  const first = Math.min(...computed.filter((node) => node.requiresGrad).map(({ id }) => id));
-  return { flops, calls: computed.filter(({ id }) => id >= first).length };
+  const first = Math.min(...operations.filter((node) => node.requiresGrad).map(({ id }) => id));
+  return {
+    flops: sumOfFlops(computed),
+    recomputedFlops: sumOfFlops(again),
+    calls: operations.filter(({ id }) => id >= first).length,
+  };
+}
+
+/** All nodes that drafts need and no other rank sends. */
+function computedFor(drafts: readonly WorkDraft[], received: ReadonlySet<Node>): Set<Node> {
+  const isComputed = (node: Node): boolean => !received.has(node) && node.value === null;
+  const nodes = new Set(drafts.flatMap(({ computes }) => [...computes].filter(isComputed)));
+  for (const { inputs } of nodes) {
+    for (const input of inputs) if (isComputed(input)) nodes.add(input);
+  }
+  return nodes;
+}
+
+function sumOfFlops(nodes: Iterable<Node>): number {
+  return [...nodes].reduce((sum, node) => sum + flopsOf(node), 0);
 }

@@ -20,6 +20,11 @@ export interface ModuleCosts {
   readonly stateBytes: number;
   /** The floating-point operations of products in the forward and backward pass. */
   readonly flops: number;
+  /**
+   * Those of the forward pass that a backward pass reads, and computes again under a checkpoint. Default: all of the forward
+   * pass, a third of `flops`.
+   */
+  readonly recomputedFlops?: number;
   /** The number of operations of the graph in the forward and backward pass, whatever they compute. Default: not known. */
   readonly calls?: number;
   /**
