@@ -4,7 +4,7 @@ import type { Node } from '../../graph/node.ts';
 import { markFailed, markIssued } from '../../graph/program-order.ts';
 import { formatShape } from '../../base/shape.ts';
 import { collect, type Subgraph } from '../collect/collect.ts';
-import { restorePending } from '../pending/pending.ts';
+import { restorePending, takePending } from '../pending/pending.ts';
 import type { PendingWork, UpdateGroup } from '../pending/pending-work.ts';
 import { PlanFailure } from '../plan/execution-plan.ts';
 import { RunFailure } from './run-failure.ts';
@@ -36,12 +36,14 @@ export function leaveFailedRun(
     else if (isTainted(node)) markFailed(node, cause);
   }
   const roots = work.roots.filter(({ value }) => value === null);
-  return giveUpFailed(roots.filter(isTainted), { ...work, roots }, cause, refuse);
+  // A root may also need the result of a collective that was issued, and that the run had no time to use.
+  const failed = [...new Set([...roots.filter(isTainted), ...unreadableOf(roots)])];
+  return giveUpFailed(failed, { ...work, roots }, cause, refuse);
 }
 
 /** Gives up the roots that need a value which is no longer there. Returns the error. */
 export function giveUpUnreadable(work: FailedWork, error: unknown, refuse: Refuse): unknown {
-  return giveUpFailed(work.roots.filter(isUnreadable), work, error, refuse);
+  return giveUpFailed(unreadableOf(work.roots), work, error, refuse);
 }
 
 function giveUpFailed(
@@ -57,17 +59,30 @@ function giveUpFailed(
     if (node.value !== null && node.value.kind !== 'failed') outcome.settled?.();
   }
   restorePending([...pending].filter(([node]) => node.value === null));
+  giveUpBroughtBack(error, refuse);
   return error;
 }
 
-/** Whether a node needs a value that is no longer there. */
-function isUnreadable(node: Node): boolean {
-  try {
-    collect([node]);
-    return false;
-  } catch {
-    return true;
-  }
+/** Gives up what came back in the place of what was dropped, as an earlier sum of a gradient does, if it cannot be computed either. */
+function giveUpBroughtBack(error: unknown, refuse: Refuse): void {
+  const pending = takePending();
+  const roots = [...pending.keys()].filter(({ value }) => value === null);
+  const unreadable = unreadableOf(roots);
+  if (unreadable.length > 0) giveUpFailed(unreadable, { roots, pending }, error, refuse);
+  else restorePending(pending);
+}
+
+/** Returns the nodes that need a value which is no longer there. */
+function unreadableOf(nodes: readonly Node[]): readonly Node[] {
+  const isUnreadable = (some: readonly Node[]): boolean => {
+    try {
+      collect(some);
+      return false;
+    } catch {
+      return true;
+    }
+  };
+  return isUnreadable(nodes) ? nodes.filter((node) => isUnreadable([node])) : [];
 }
 
 /** Returns a function that says whether a node of the run's subgraph depends on a value that failed. */
