@@ -136,3 +136,19 @@ test('a session does not issue the collectives of a later one, which computes', 
   device.endRead(1);
   await expect.poll(() => calls).toEqual(['second', 'second']);
 });
+
+test('a collective that was made while a rank that does nothing issues another one is issued, too', async () => {
+  const [own] = createLoopbackTransports(2).map((transport) =>
+    createGroup(transport, { verify: false }),
+  );
+  if (own === undefined) throw new RangeError('a group');
+  const others = Promise.withResolvers<void>();
+  let calls = 0;
+  own.allReduce = () => (++calls === 1 ? others.promise : Promise.resolve());
+  setRank({ device: interpreter(), mesh: new LineMesh('dp', own) });
+  allReduce(tensor([1, 2]), 'dp');
+  await expect.poll(() => calls).toBe(1);
+  allReduce(tensor([3, 4]), 'dp');
+  others.resolve();
+  await expect.poll(() => calls, { timeout: 5000 }).toBe(2);
+});

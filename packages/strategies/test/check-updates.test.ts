@@ -77,6 +77,19 @@ describe('updates of strangers', () => {
     expect(checkUpdates(updates([1, 40, 1], [4, 12, 4])).refused).toMatchObject([{ number: 2 }]);
   });
 
+  it.each([
+    [
+      [1, 40, 0.5],
+      [4, 200, 2 ** 50],
+    ],
+    [
+      [1, 1, 40, 40, 0.5],
+      [4, 4, 200, 200, 2 ** 50],
+    ],
+  ])('are refused for no lie of another about its tokens: norms %o, tokens %o', (norms, tokens) => {
+    expect(checkUpdates(updates(norms, tokens)).refused).toEqual([]);
+  });
+
   it('are refused if they say no number of tokens', () => {
     const wrong = [100, 0.5, Number.NaN, -1, 0, Infinity, 2 ** 60];
     expect(

@@ -191,6 +191,8 @@ export class DeviceSession implements Session {
         rankState.runsQueued = Math.max(0, rankState.runsQueued - 1);
         await this.#runDeferred();
         await this.#realization.run([], this.#surroundings, backlog, { issuesAll: true });
+        // Collectives that the program has made meanwhile have started no timer.
+        if (this.isBehind) this.#issueTimer.start();
       }),
     );
   }

@@ -1,3 +1,4 @@
+import { rankState } from '../../ambient.ts';
 import { newWalk } from '../../graph/create-node.ts';
 import { placeOf } from '../../graph/call-site.ts';
 import type { Node } from '../../graph/node.ts';
@@ -46,11 +47,13 @@ export function giveUpUnreadable(work: FailedWork, error: unknown, refuse: Refus
   return giveUpFailed(unreadableOf(work.roots), work, error, refuse);
 }
 
+/** `since` has what was made pending since the run began. Its own run says what is wrong with it. */
 function giveUpFailed(
   failed: readonly Node[],
   { roots, pending }: FailedWork,
   error: unknown,
   refuse: Refuse,
+  since: ReadonlySet<Node> = new Set(rankState.pending.keys()),
 ): unknown {
   const gone = goneWith(failed, roots, pending);
   if (isInPart(gone, pending)) return refuse(error);
@@ -59,16 +62,16 @@ function giveUpFailed(
     if (node.value !== null && node.value.kind !== 'failed') outcome.settled?.();
   }
   restorePending([...pending].filter(([node]) => node.value === null));
-  giveUpBroughtBack(error, refuse);
+  giveUpBroughtBack(error, refuse, since);
   return error;
 }
 
 /** Gives up what came back in the place of what was dropped, as an earlier sum of a gradient does, if it cannot be computed either. */
-function giveUpBroughtBack(error: unknown, refuse: Refuse): void {
+function giveUpBroughtBack(error: unknown, refuse: Refuse, since: ReadonlySet<Node>): void {
   const pending = takePending();
-  const roots = [...pending.keys()].filter(({ value }) => value === null);
+  const roots = [...pending.keys()].filter((node) => node.value === null && !since.has(node));
   const unreadable = unreadableOf(roots);
-  if (unreadable.length > 0) giveUpFailed(unreadable, { roots, pending }, error, refuse);
+  if (unreadable.length > 0) giveUpFailed(unreadable, { roots, pending }, error, refuse, since);
   else restorePending(pending);
 }
 

@@ -23,7 +23,14 @@ export function checkUpdates(updates: readonly DecodedUpdate[]): {
 } {
   const measured = updates.map((update) => ({ update, norm: normOf(update.vector) }));
   const mostNorm = MAX_RATIO * lowerMedian(measured.map(({ norm }) => norm).filter(isNorm));
-  const medianTokens = lowerMedian(updates.map(({ tokens }) => tokens).filter(tokenCount.fits));
+  const counted = measured.filter(({ update }) => tokenCount.fits(update.tokens));
+  const mostTokens = MAX_RATIO * lowerMedian(counted.map(({ update }) => update.tokens));
+  // The ratio of each member, and not that of two medians, which can be those of different members.
+  const mostPerToken =
+    MAX_RATIO *
+    lowerMedian(
+      counted.filter(({ norm }) => isNorm(norm)).map(({ update, norm }) => norm / update.tokens),
+    );
   const used: DecodedUpdate[] = [];
   const refused: RefusedUpdate[] = [];
   for (const { update, norm } of measured) {
@@ -31,12 +38,12 @@ export function checkUpdates(updates: readonly DecodedUpdate[]): {
     const refuse = (reason: string): void => void refused.push({ number, name, reason });
     if (!Number.isFinite(norm)) refuse('values that are not finite');
     else if (!tokenCount.fits(tokens)) refuse('a number of tokens that is none');
-    else if (norm > mostNorm * Math.max(1, tokens / medianTokens)) {
+    else if (norm > mostNorm && norm / tokens > mostPerToken) {
       refuse(`a norm of ${norm.toPrecision(3)}, above ${MAX_RATIO} times the median`);
     } else {
       used.push({
         ...update,
-        tokens: Math.min(tokens, MAX_RATIO * medianTokens),
+        tokens: Math.min(tokens, mostTokens),
         vector: norm > mostNorm ? vector.map((value) => value * (mostNorm / norm)) : vector,
       });
     }
