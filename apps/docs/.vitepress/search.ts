@@ -55,11 +55,15 @@ export const miniSearch = {
 async function textOf(source: string, env: MarkdownEnv, md: MarkdownRenderer): Promise<string> {
   const isReference = /^pageClass: signatures$/m.test(source);
   // The index has no markup, and colours of code take most of the time of rendering.
+  const { highlight } = md.options;
   md.set({ highlight: null });
-  const html = await md.renderAsync(
+  const rendering = md.renderAsync(
     isReference ? source.replaceAll(/^```ts\n[^]*?^```$/gm, '') : source,
     env,
   );
+  // Pages are rendered by the same object. It has rendered this one already, and colours would be all that is awaited.
+  md.set({ highlight });
+  const html = await rendering;
   return env.frontmatter?.['search'] === false ? '' : html;
 }
 

@@ -11,13 +11,16 @@ import { runTask, type RunTaskOptions } from '../../../test/support/run-task.ts'
 /** Processes that run an exported function of a module, one call at a time. */
 export class ProcessPool {
   readonly #processes: ChildProcess[] = [];
+  /** Those whose call has not ended. A later call would get its answer. */
+  readonly #busy = new Set<ChildProcess>();
 
   /**
    * Returns process `rank` of the pool, so that a test can kill or stop it. The process is replaced at the next call.
    */
   process(rank: number): ChildProcess {
     const known = this.#processes[rank];
-    if (known?.connected) return known;
+    if (known?.connected && !this.#busy.has(known)) return known;
+    known?.kill('SIGKILL');
     const started = fork(new URL('../../../test/support/rank-loop.ts', import.meta.url), {
       serialization: 'advanced',
       execArgv: ['--conditions=@shardwise/source'],
@@ -43,7 +46,9 @@ export class ProcessPool {
   #call(rank: number, task: RankTask): Promise<RankOutcome> {
     const child = this.process(rank);
     return new Promise((resolve) => {
+      this.#busy.add(child);
       const onMessage = (answer: RankMessage): void => {
+        this.#busy.delete(child);
         child.off('exit', onExit);
         resolve(
           answer.status === 'fulfilled'
@@ -52,6 +57,7 @@ export class ProcessPool {
         );
       };
       const onExit = (code: number | null, signal: string | null): void => {
+        this.#busy.delete(child);
         child.off('message', onMessage);
         const message = `The process ended with ${signal ?? `code ${code}`}`;
         const report = { name: 'Error', message, stack: undefined, code: undefined, fields: {} };

@@ -38,14 +38,19 @@ describe('a rank that ends or stops', () => {
       // A stopped process ends when another rank has missed it.
       onFailure: () => culprit.kill('SIGKILL'),
     });
-    await store.wait(Array.from({ length: size }, (_, rank) => `reduced by ${rank}`));
-    culprit.kill(signal);
-    const ended = await running;
-    store.close();
-    server.close();
-    return ended
-      .toSpliced(1, 1)
-      .map((end) => (end.status === 'rejected' ? end.error.message : 'no error'));
+    try {
+      const reduced = Array.from({ length: size }, (_, rank) => `reduced by ${rank}`);
+      // Ranks that end before they have reduced say why.
+      await Promise.race([store.wait(reduced), running]);
+      culprit.kill(signal);
+      const ended = await running;
+      return ended
+        .toSpliced(1, 1)
+        .map((end) => (end.status === 'rejected' ? end.error.message : 'no error'));
+    } finally {
+      store.close();
+      server.close();
+    }
   };
 
   it.each([1, 4 << 20])(

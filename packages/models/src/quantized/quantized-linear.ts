@@ -162,16 +162,16 @@ export class QuantizedLinear extends Module {
     if (own.dtype === 'f32' && isGgufFormat(this.format)) {
       return blockedLinear(own, this.weight, this.format);
     }
-    return functional.linear(own, this.weightRows(shared).to(own.dtype));
+    return functional.linear(own, this.weightRows(shared, own.dtype));
   }
 
   /**
-   * The weight in f32, or this rank's part of it. Backward passes make it again instead of keeping it.
+   * The weight, or this rank's part of it. Backward passes make it again instead of keeping it, also in fewer bits.
    * Shape: -> [out, in], or a part of its rows or columns.
    */
-  weightRows(shared: SharedProduct | null): Tensor {
+  weightRows(shared: SharedProduct | null, dtype: Tensor['dtype'] = 'f32'): Tensor {
     const region = new RecomputeRegion({ keeps: () => false });
-    return region.run(() => this.#dequantized(shared));
+    return region.run(() => this.#dequantized(shared).to(dtype));
   }
 
   #dequantized(shared: SharedProduct | null): Tensor {

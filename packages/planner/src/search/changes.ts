@@ -78,7 +78,13 @@ function fewerLayers(request: SearchRequest, factor: number): Change | undefined
   const layers = Math.floor(model.layers / factor);
   if (layers === 0) return undefined;
   const prediction = bestOf({ ...request, model: { ...model, layers } });
-  return prediction && { change: `Train a model of ${layers} layers`, factor, prediction };
+  return (
+    prediction && {
+      change: `Train a model of ${layers} layers`,
+      factor: model.layers / layers,
+      prediction,
+    }
+  );
 }
 
 /** Data parallelism needs a batch of which all devices have as many rows. */

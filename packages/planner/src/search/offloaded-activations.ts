@@ -34,6 +34,7 @@ export function offloadedActivations(
       0,
     );
   const bytes = keptBytes('none') - keptBytes(layout.recompute);
+  if (bytes <= 0) return null;
   const copySeconds = 2 * microbatchesOf(layout, workload) * messageSeconds(bytes, toHost);
   return { bytes, copySeconds, exposedSeconds: Math.max(0, copySeconds - overlap * terms.compute) };
 }

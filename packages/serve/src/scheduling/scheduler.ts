@@ -99,6 +99,7 @@ export class Scheduler {
       swapped: null,
       isHeld: false,
       preemptions: 0,
+      isCharged: false,
       prefixHit: 0,
     };
     this.#waiting.push(sequence);
@@ -396,8 +397,8 @@ export class Scheduler {
       if (needed + soon > this.allocator.available) return;
       this.#begin(sequence, swapIns);
       // Blocks that are taken from it later are no fault of its tenant.
-      if (sequence.preemptions === 0)
-        this.#served.add(sequence.tenant, tokens.length - sequence.computed);
+      if (!sequence.isCharged) this.#served.add(sequence.tenant, tokens.length - sequence.computed);
+      sequence.isCharged = true;
       plan(sequence)?.take();
       this.#waiting = this.#waiting.filter((other) => other !== sequence);
       this.#running.push(sequence);

@@ -44,6 +44,8 @@ export interface Sequence {
   isHeld: boolean;
   /** How often its blocks were taken from it. */
   preemptions: number;
+  /** Whether its prompt has been counted for its tenant. */
+  isCharged: boolean;
   /** How many tokens it found in the cache when it last began. */
   prefixHit: number;
 }

@@ -14,6 +14,8 @@ export class TenantTokens {
   /** Notes that a tenant has come. `present` are those of which sequences are there already. */
   join(tenant: string, present: ReadonlySet<string>): void {
     if (present.has(tenant)) return;
+    // Those who come again begin with at least as many.
+    if (present.size === 0) this.#forget();
     const others = [...present].map((each) => this.#countOf(each));
     const least = others.length === 0 ? this.#last : Math.min(...others);
     this.#counts.set(tenant, Math.max(this.#countOf(tenant), least));
@@ -22,6 +24,11 @@ export class TenantTokens {
   add(tenant: string, tokens: number): void {
     this.#last = this.#countOf(tenant) + tokens;
     this.#counts.set(tenant, this.#last);
+  }
+
+  #forget(): void {
+    for (const [tenant, count] of this.#counts)
+      if (count <= this.#last) this.#counts.delete(tenant);
   }
 
   #countOf(tenant: string): number {

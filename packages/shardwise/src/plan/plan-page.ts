@@ -38,7 +38,7 @@ const colours = [
 const script = `
 const [memory,length]=document.querySelectorAll('input[type=range]'),[bytes,units]=document.querySelectorAll('output');
 const rows=[...document.querySelectorAll('.row')];
-const three=value=>Number(value.toPrecision(3)).toLocaleString('en');
+const three=value=>value.toLocaleString('en',{maximumSignificantDigits:3});
 function update(){const most=Number(memory.value),total=10**Number(length.value);
 bytes.textContent=(most/1e9).toFixed(1)+' GB: '+rows.filter(row=>row.dataset.seconds&&Number(row.dataset.bytes)<=most).length+' layouts';
 units.textContent=three(total)+' '+length.name;
@@ -78,7 +78,7 @@ ${ranked.length > 0 ? `<script>${script}</script>` : ''}
 }
 
 function sliders({ ranked, memoryBytes, model, workload }: TrainingPlan): string {
-  const least = Math.floor(Math.min(...ranked.map(({ memory }) => memory.totalBytes)));
+  const least = Math.ceil(Math.min(...ranked.map(({ memory }) => memory.totalBytes)));
   const most = Math.ceil(memoryBytes);
   const isText = model.kind === 'transformer';
   const perStep = workload.batch * (isText ? workload.sequence : 1);

@@ -4,6 +4,7 @@ import { type BlockPlanning, operandOf } from './product-of.ts';
 /** Describes a product with a weight in blocks, which no other code computes. */
 export const blockedProductOf: BlockPlanning = (instruction, values, flow) => {
   const [x, weight] = [inputAt(instruction, 0), inputAt(instruction, 1)];
+  if (valueAt(values, x).dtype !== 'f32') return undefined;
   const left = operandOf(x, values, flow, 0, false);
   const bytes = flow.root(weight);
   if (left === undefined || bytes === undefined) return undefined;

@@ -1,5 +1,6 @@
 import type { ValueType } from '../../spec/dtype.ts';
 import type { GgufBlockFormat, OpParams } from '../../spec/op.ts';
+import { currentEra, setEra } from '../create-node.ts';
 import type { Node } from '../node.ts';
 import { type CompositeEntries, product } from '../op-entry.ts';
 
@@ -28,11 +29,11 @@ export const blockedOps: CompositeEntries<'blockedLinear'> = {
     dims: 'none',
     infer: (params, inputs) => codecIn(params).infer(inputs),
     decompose: (params, x, weight) => codecIn(params).multiply(x, weight, true),
-    // The weight is decoded again, so that nothing of it is kept for the backward pass.
-    gradient: ({ params }, gy, _, __, weight) => [
-      codecIn(params).multiply(gy, weight, false),
-      null,
-    ],
+    gradient: ({ params }, gy, _, __, weight) => {
+      // What the forward pass has decoded, in its own era, would be the same value, and kept until here.
+      setEra(currentEra() + 1);
+      return [codecIn(params).multiply(gy, weight, false), null];
+    },
   },
 };
 

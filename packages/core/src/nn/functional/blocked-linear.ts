@@ -1,4 +1,5 @@
 import { elementCount, sizeAt } from '../../base/shape.ts';
+import { requireDType } from '../../graph/infer-checks.ts';
 import { createNode } from '../../graph/create-node.ts';
 import { blockedOps } from '../../graph/ops/blocked.ts';
 import { composed } from '../../realize/pending/small-values.ts';
@@ -12,6 +13,7 @@ import { codecOf, type DecodedFormat } from './block-codec.ts';
  * Shape: x [.., K], weight u8 [O, bytes of a row] -> [.., O]. Throws ShapeError, and DTypeError for an x that is not f32.
  */
 export function blockedLinear(x: Tensor, weight: Tensor, format: DecodedFormat): Tensor {
+  requireDType('blockedLinear', x.node, ['f32']);
   return composed(() => {
     const leading = x.shape.slice(0, -1);
     const rows = x.ndim === 2 ? x : x.reshape([elementCount(leading), sizeAt(x.shape, x.ndim - 1)]);
