@@ -66,6 +66,8 @@ describe('shardwise profile', () => {
     expect(measured.stderr).toBe('');
     const cluster = readCluster(JSON.parse(await readFile(join(cwd, 'c.json'), 'utf8')));
     expect(cluster).toMatchObject({ hosts: 1, devicesPerHost: 2, source: 'a trace of a run' });
+    expect(cluster.device.flops.f32).toBeGreaterThan(0);
+    expect(cluster.links.inside.bytesPerSecond).toBeGreaterThan(0);
   });
 
   it('is not needed without launcher either: the script prints the profile', async () => {
