@@ -1,5 +1,5 @@
 import { concat, type DecodedFormat, stack, type Tensor } from '@shardwise/core/extend';
-import { type BlockFormat, fieldOf } from './block-format.ts';
+import { fieldOf } from './block-format.ts';
 
 export type GgufBlockName = DecodedFormat['name'];
 
@@ -77,10 +77,6 @@ export const ggufFormats: Readonly<Record<GgufBlockName, DecodedFormat>> = {
       .mul(scales.unsqueeze(2));
   }),
 };
-
-export function isGgufFormat(format: BlockFormat): format is DecodedFormat {
-  return format.name in ggufFormats;
-}
 
 /** Shape: f32 [blocks, bytes] -> [blocks, count]. */
 function part(bytes: Tensor, start: number, count: number): Tensor {

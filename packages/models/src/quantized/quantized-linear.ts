@@ -11,8 +11,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import type { SharedProduct } from '@shardwise/strategies';
-import type { BlockFormat } from './block-format.ts';
-import { isGgufFormat } from './gguf-formats.ts';
+import { type BlockFormat, isGgufFormat } from './block-format.ts';
 import { packScales, unpackScales } from './packed-scales.ts';
 import type { ScaledBlocks, ScaledFormat } from './scaled-formats.ts';
 
