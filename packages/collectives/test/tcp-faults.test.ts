@@ -146,6 +146,15 @@ describe('who may join', () => {
     next.close();
   });
 
+  it('a process that finds its rank taken leaves the address of the other one alone', async () => {
+    const store = new MemoryStore();
+    const transport = await tcpTransport({ store, rank: 0, size: 1, secret });
+    const second = { store, rank: 0, size: 1, secret, withdrawAddress: true };
+    expect((await errorOf(tcpTransport(second))).message).toContain('is that rank already');
+    expect(await store.delete('tcp/0/address/0')).toBe(true);
+    transport.close();
+  });
+
   it('ranks that do not join are named with the time limit', async () => {
     const store = new MemoryStore();
     const error = await errorOf(tcpTransport({ store, rank: 1, size: 3, secret, timeoutMs: 200 }));

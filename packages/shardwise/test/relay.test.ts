@@ -1,7 +1,14 @@
 import { MemoryStore } from '@shardwise/collectives/node';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeBatch, encodeBatch, encodeMessage } from '../src/relay/batches.ts';
+import {
+  BatchSender,
+  decodeBatch,
+  encodeBatch,
+  encodeMessage,
+  receiveBatches,
+} from '../src/relay/batches.ts';
+import { SlowStore } from './slow-store.ts';
 import { receiveRelay, relaySender } from '../src/relay/relay.ts';
 import type { RankMessage } from '../src/run-state/run-message.ts';
 import { stepReport } from './run-fixture.ts';
@@ -78,5 +85,85 @@ describe('what ranks of another host say', () => {
         expect(decodeBatch(bytes)).toBeUndefined();
       }),
     );
+  });
+});
+
+describe('batches of one host to another', () => {
+  const never = new AbortController().signal;
+  const received = async (store: MemoryStore): Promise<readonly unknown[]> => {
+    const messages: unknown[] = [];
+    const end = await receiveBatches({ store, prefix: 'a' }, never, (value) =>
+      messages.push(value),
+    );
+    expect(end).toBe('last');
+    return messages;
+  };
+
+  it('are one at a time, and what is sent while one is under way goes with the next', async () => {
+    const store = new SlowStore();
+    const sender = new BatchSender({ store, prefix: 'a' }, 0);
+    const sent = Array.from({ length: 100 }, (_, index) => ({ index }));
+    sender.send({ index: 0 });
+    await store.asked(1);
+    for (const message of sent.slice(1)) {
+      sender.send(message);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    store.answer();
+    await store.asked(2);
+    const closing = sender.close();
+    store.answer();
+    await store.asked(3);
+    store.answer();
+    await closing;
+    expect(await received(store)).toEqual(sent);
+    expect(store.sets).toBe(3);
+  });
+
+  it('that wait go with a message after them that does not', async () => {
+    const store = new SlowStore();
+    const sender = new BatchSender({ store, prefix: 'a' }, 0);
+    sender.send({ kind: 'step' }, 2 ** 30);
+    sender.send({ kind: 'end' });
+    sender.send({ kind: 'step' }, 2 ** 30);
+    await store.asked(1);
+    store.answer();
+    // The next report waits again, until the end.
+    const closing = sender.close();
+    await store.asked(2);
+    store.answer();
+    await closing;
+    expect(await received(store)).toEqual([{ kind: 'step' }, { kind: 'end' }, { kind: 'step' }]);
+  });
+
+  it('end with the reason when the store refuses one, and nothing follows it', async () => {
+    const store = new SlowStore();
+    const sender = new BatchSender({ store, prefix: 'a' }, 0);
+    sender.send({ index: 0 });
+    sender.send({ index: 1 });
+    await store.asked(1);
+    store.refuse(new Error('the store is full'));
+    expect(await sender.failed).toEqual(new Error('the store is full'));
+    sender.send({ index: 2 });
+    await sender.close();
+    expect(store.sets).toBe(1);
+  });
+
+  it('end after the last one, whatever is sent then', async () => {
+    const store = new MemoryStore();
+    const sender = new BatchSender({ store, prefix: 'a' }, 0);
+    sender.send({ index: 0 });
+    await sender.close();
+    sender.send({ index: 1 });
+    await sender.close();
+    expect(await received(store)).toEqual([{ index: 0 }]);
+    expect(await store.delete('a/1')).toBe(false);
+  });
+
+  it('end when something else than a batch comes, and the receiver says so', async () => {
+    const store = new MemoryStore();
+    await store.set('a/0', new TextEncoder().encode('{"messages":7}'));
+    const end = await receiveBatches({ store, prefix: 'a' }, never, () => undefined);
+    expect(end).toBe('broken');
   });
 });

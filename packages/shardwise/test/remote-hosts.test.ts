@@ -6,6 +6,7 @@ import { parseFromHost, parseToHost, plainFromHost } from '../src/launcher/membe
 import type { MemberStart } from '../src/launcher/members/member-start.ts';
 import { fromHostRoute, RemoteHost, toHostRoute } from '../src/launcher/members/remote-host.ts';
 import { receiveBatches } from '../src/relay/batches.ts';
+import { SlowStore } from './slow-store.ts';
 import { stepReport } from './run-fixture.ts';
 
 const link = { store: new MemoryStore(), admission: 3 };
@@ -69,6 +70,51 @@ describe('the ranks of another host', () => {
       orders.push(parseToHost(value));
     });
     expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason: 'no sign of life' });
+  });
+
+  it('are lost when their host sends what is no batch, and it hears why', async () => {
+    const own = { store: new MemoryStore(), admission: 5 };
+    const host = new RemoteHost(own);
+    const { start, heard } = noted();
+    const rank = host.starts(0)(start);
+    await own.store.set(`${fromHostRoute(own).prefix}/0`, new TextEncoder().encode('nothing'));
+    const reason = 'it sent what is no batch of messages';
+    expect(await rank.outcome).toMatchObject({ exitCode: 1, fate: reason });
+    expect(heard).toMatchObject([{ fate: reason }]);
+    // Nor does a rank that is started there later hold up the others.
+    expect(await host.starts(0)(start).outcome).toMatchObject({ fate: reason });
+    await host.close();
+    const orders: unknown[] = [];
+    await receiveBatches(toHostRoute(own), new AbortController().signal, (value) => {
+      orders.push(parseToHost(value));
+    });
+    expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason });
+  });
+
+  it('are lost when the store refuses an order to them', async () => {
+    const store = new SlowStore();
+    const host = new RemoteHost({ store, admission: 6 });
+    const rank = host.starts(0)(noted().start);
+    await store.asked(1);
+    store.refuse(new Error('it is full'));
+    const fate = 'the store has refused a message to it: Error: it is full';
+    expect(await rank.outcome).toMatchObject({ exitCode: 1, fate });
+    await host.close();
+  });
+
+  it('are lost as a whole where somebody knows of their host', async () => {
+    const own = { store: new MemoryStore(), admission: 7 };
+    const said: string[] = [];
+    const host = new RemoteHost(own, (reason) => {
+      said.push(reason);
+      void host.lose('all of them');
+    });
+    const ranks = [0, 1].map((number) => host.starts(number)(noted().start));
+    await own.store.set(`${fromHostRoute(own).prefix}/0`, new Uint8Array(0));
+    const outcomes = await Promise.all(ranks.map(({ outcome }) => outcome));
+    expect(outcomes.map(({ fate }) => fate)).toEqual(['all of them', 'all of them']);
+    expect(said).toEqual(['it sent what is no batch of messages']);
+    await host.close();
   });
 
   it('say nothing by what is no message', () => {

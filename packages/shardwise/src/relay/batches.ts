@@ -67,73 +67,140 @@ const batchKey = ({ prefix }: BatchRoute, sequence: number): string => `${prefix
 
 const CLOSE_MS = 1000;
 
-/** Sends messages of this host through the store to another host. */
+interface Encoded {
+  readonly text: string;
+  readonly byteLength: number;
+}
+
+/**
+ * Sends messages of this host through the store to another host. One batch is under way at a time, and what is sent
+ * meanwhile goes with the next one. So a slow link has larger batches, and messages do not come later and later.
+ */
 export class BatchSender {
+  /** Settles with the reason when the store refuses a batch. None follows it. */
+  readonly failed: Promise<unknown>;
+  readonly #fail: (reason: unknown) => void;
   readonly #route: BatchRoute;
   readonly #delayMs: number;
-  #queue: string[] = [];
+  #queue: Encoded[] = [];
   #queuedBytes = 0;
+  /** The number of batches that the store has accepted. */
   #sequence = 0;
   #timer: NodeJS.Timeout | undefined;
-  #sent: Promise<void> = Promise.resolve();
+  /** When the timer ends. */
+  #dueMs = Infinity;
+  /** Whether what is in the queue goes when no other batch is under way. */
+  #isDue = false;
+  /** Whether nothing more is accepted. */
+  #isOver = false;
+  #sent: Promise<void> | undefined;
 
-  /** `delayMs`: how long a message may wait for others that go with it. */
+  /** `delayMs`: how long a message may wait for others that go with it, if `send` does not say it. */
   constructor(route: BatchRoute, delayMs: number) {
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    this.failed = promise;
+    this.#fail = resolve;
     this.#route = route;
     this.#delayMs = delayMs;
   }
 
-  send(message: object): void {
-    const encoded = encodeMessage(message);
-    const byteLength = Buffer.byteLength(encoded) + 1;
+  /** Sends a message after those before it, also after those that might wait longer. Does nothing after `close`. */
+  send(message: object, delayMs: number = this.#delayMs): void {
+    if (this.#isOver) return;
+    const text = encodeMessage(message);
+    const byteLength = Buffer.byteLength(text) + 1;
     // The run can do without a message that is too large for the store, which is the timeline of a step.
     if (byteLength > MAX_BATCH_BYTES) return;
-    if (this.#queuedBytes + byteLength > MAX_BATCH_BYTES) this.#flush(false);
-    this.#queue.push(encoded);
+    this.#queue.push({ text, byteLength });
     this.#queuedBytes += byteLength;
-    this.#timer ??= setTimeout(() => this.#flush(false), this.#delayMs);
+    if (this.#queuedBytes > MAX_BATCH_BYTES) this.#flush();
+    else this.#flushWithin(delayMs);
   }
 
   /** Sends what is left, and that nothing follows. It does not wait for a store that does not answer. */
   async close(): Promise<void> {
-    this.#flush(true);
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.#flush();
+    }
     const limit = new AbortController();
     const { signal } = limit;
     await Promise.race([this.#sent, delay(CLOSE_MS, undefined, { signal }).catch(() => undefined)]);
     limit.abort();
   }
 
-  #flush(isLast: boolean): void {
+  #flushWithin(delayMs: number): void {
+    const dueMs = performance.now() + delayMs;
+    if (this.#isDue || dueMs >= this.#dueMs) return;
     clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const batch = encodeBatch(this.#queue, isLast);
-    const key = batchKey(this.#route, this.#sequence);
-    this.#sequence += 1;
-    this.#queue = [];
-    this.#queuedBytes = 0;
-    // If the store is lost, so is the run, which is reported elsewhere.
-    this.#sent = this.#sent.then(() => this.#route.store.set(key, batch)).catch(() => undefined);
+    this.#dueMs = dueMs;
+    this.#timer = setTimeout(() => this.#flush(), delayMs);
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#dueMs = Infinity;
+    this.#isDue = true;
+    this.#sent ??= this.#drain();
+  }
+
+  /** Sends one batch after another while messages are due. */
+  async #drain(): Promise<void> {
+    while (this.#isDue) {
+      const taken = this.#take();
+      this.#isDue = this.#queue.length > 0;
+      const batch = encodeBatch(taken, this.#isOver && !this.#isDue);
+      try {
+        await this.#route.store.set(batchKey(this.#route, this.#sequence), batch);
+      } catch (error) {
+        // The receiver waits for this batch, and would never hear what came after it.
+        this.#isOver = true;
+        this.#isDue = false;
+        this.#queue = [];
+        this.#fail(error);
+        return;
+      }
+      this.#sequence += 1;
+    }
+    this.#sent = undefined;
+  }
+
+  /** Takes as many messages from the queue as go into one batch. */
+  #take(): readonly string[] {
+    let count = 0;
+    let bytes = 0;
+    for (const { byteLength } of this.#queue) {
+      if (count === MAX_MESSAGES || bytes + byteLength > MAX_BATCH_BYTES) break;
+      count += 1;
+      bytes += byteLength;
+    }
+    this.#queuedBytes -= bytes;
+    return this.#queue.splice(0, count).map(({ text }) => text);
   }
 }
 
 /**
- * Receives the messages of another host, which the caller checks. Settles after the last message, when the signal aborts,
- * or when something else than a batch comes.
+ * Why no message follows: the last one has come, the signal or the loss of the store has ended the wait, or something else
+ * than a batch has come.
  */
+export type BatchesEnd = 'last' | 'given up' | 'broken';
+
+/** Receives the messages of another host, which the caller checks. Settles when no message follows. */
 export async function receiveBatches(
   route: BatchRoute,
   signal: AbortSignal,
   onMessage: (message: unknown) => void,
-): Promise<void> {
+): Promise<BatchesEnd> {
   const { store } = route;
   for (let sequence = 0; !signal.aborted; sequence += 1) {
     const key = batchKey(route, sequence);
-    // The signal or the loss of the store ends the wait. In both cases no message follows.
     const bytes = await store.get(key, { timeoutMs: Infinity, signal }).catch(() => undefined);
-    if (bytes === undefined) return;
+    if (bytes === undefined) break;
     await store.delete(key).catch(() => undefined);
     const batch = decodeBatch(bytes);
-    for (const message of batch?.messages ?? []) onMessage(message);
-    if (batch === undefined || batch.isLast) return;
+    if (batch === undefined) return 'broken';
+    for (const message of batch.messages) onMessage(message);
+    if (batch.isLast) return 'last';
   }
+  return 'given up';
 }

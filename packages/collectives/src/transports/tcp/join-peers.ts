@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   type CollectiveError,
   CollectiveTimeoutError,
@@ -28,6 +29,7 @@ export interface JoinOptions {
   readonly advertisedHost: string | undefined;
   readonly encrypt: boolean;
   readonly timeoutMs: number;
+  readonly withdrawAddress: boolean;
   readonly signal: AbortSignal | undefined;
   /** Null: none are sent. */
   readonly heartbeat: HeartbeatTimes | null;
@@ -68,8 +70,9 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
   const giveUp = (): void => late.reject(signal?.reason);
   signal?.addEventListener('abort', giveUp);
   if (signal?.aborted === true) giveUp();
+  const told = tellAddress(options, { host, port: listener.port });
   try {
-    await Promise.race([tellAddress(options, { host, port: listener.port }), late.promise]);
+    await Promise.race([told, late.promise]);
     const learnt = learnAddresses(options, end.peers, deadline);
     const addresses = await Promise.race([learnt, late.promise]);
     const targets = addresses.map(({ peer, address }) => ({ peer, ...address }));
@@ -115,11 +118,14 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
     clearTimeout(timer);
     signal?.removeEventListener('abort', giveUp);
     listener.close();
+    // Either every peer has connected to it, or nobody can any more.
+    if (options.withdrawAddress) await withdrawAddress(options, told);
   }
 }
 
 /** How many connections may be in their handshakes in addition to those of the ranks. */
 const SPARE_CONNECTIONS = 64;
+const WITHDRAW_MS = 1000;
 
 function refusalOf(
   { purpose, to, from, size, epoch }: Hello,
@@ -144,6 +150,22 @@ async function tellAddress(
   if (Buffer.compare(kept, own) === 0) return;
   const { host, port } = decodeAddress(kept);
   throw alreadyJoinedError(rank, epoch, `${host}:${port}`);
+}
+
+/** Deletes the address that this rank has told. It does not wait for a store that does not answer. */
+async function withdrawAddress(
+  { store, epoch, rank }: JoinOptions,
+  told: Promise<void>,
+): Promise<void> {
+  // What was not told is not deleted: the key has the address of another process.
+  const withdrawn = told.then(() => store.delete(addressKey(epoch, rank)));
+  const limit = new AbortController();
+  const { signal } = limit;
+  const late = delay(WITHDRAW_MS, undefined, { signal });
+  // If the store has ended, so has the address.
+  await Promise.race([withdrawn, late]).catch(() => undefined);
+  limit.abort();
+  await late.catch(() => undefined);
 }
 
 async function learnAddresses(

@@ -39,6 +39,12 @@ export interface TcpTransportOptions {
   readonly encrypt?: boolean;
   /** Milliseconds that the others may take to join. Default: 60,000. */
   readonly timeoutMs?: number;
+  /**
+   * Whether this rank deletes its address from the store when all its peers have it, or when it gives up. The store of
+   * a job that joins again and again would fill up otherwise. A second process that is this rank by mistake is then not
+   * told so, but that its peers did not join. Default: false.
+   */
+  readonly withdrawAddress?: boolean;
   /** Gives up joining: the call rejects with the signal's reason. Default: none. */
   readonly signal?: AbortSignal;
   /**
@@ -69,6 +75,7 @@ const tcpRules: OptionRules<TcpTransportOptions> = {
   advertisedHost: option.nonEmptyText,
   encrypt: option.flag,
   timeoutMs: option.positive,
+  withdrawAddress: option.flag,
   signal: option.object('an AbortSignal'),
   heartbeat: option.either(option.object<HeartbeatOptions>(), {
     fits: (value) => value === false,
@@ -118,6 +125,7 @@ export async function tcpTransport(options: TcpTransportOptions): Promise<Watche
     advertisedHost: options.advertisedHost,
     encrypt: options.encrypt ?? false,
     timeoutMs,
+    withdrawAddress: options.withdrawAddress ?? false,
     signal: options.signal,
     heartbeat: heartbeat === false ? null : { intervalMs, limitMs },
     maxUnexpectedBytes: options.maxUnexpectedBytes ?? 64 << 20,

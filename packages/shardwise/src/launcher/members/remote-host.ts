@@ -1,4 +1,5 @@
 import type { Store } from '@shardwise/core/extend';
+import { reasonText } from '@shardwise/core/spec';
 import { BatchSender, type BatchRoute, receiveBatches } from '../../relay/batches.ts';
 import { GRACE_MS } from '../launch.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
@@ -30,14 +31,21 @@ export class RemoteHost {
   readonly #end = new AbortController();
   readonly #ranks = new Map<number, RemoteRank>();
   readonly #received: Promise<void>;
+  readonly #onBroken: (reason: string) => void;
+  /** Why its ranks were given up. */
+  #lost: string | undefined;
 
-  constructor(link: HostLink) {
+  /**
+   * `onBroken` is called when nothing more can be told to the host, or heard from it. It is to call `lose`, which is the
+   * default.
+   */
+  constructor(link: HostLink, onBroken?: (reason: string) => void) {
+    this.#onBroken = onBroken ?? ((reason) => void this.lose(reason));
     this.#sender = new BatchSender(toHostRoute(link), NO_DELAY_MS);
-    this.#received = receiveBatches(fromHostRoute(link), this.#end.signal, (value) => {
-      const message = parseFromHost(value);
-      // A host may only speak of ranks that it was asked to start.
-      if (message !== undefined) this.#ranks.get(message.rank)?.hear(message.told);
-    });
+    void this.#sender.failed.then((error) =>
+      this.#break(`the store has refused a message to it: ${reasonText(error)}`),
+    );
+    this.#received = this.#receive(link);
   }
 
   /** Returns what starts a rank there. */
@@ -45,12 +53,16 @@ export class RemoteHost {
     return (start) => {
       const started = new RemoteRank(rank, start, (message) => this.#sender.send(message));
       this.#ranks.set(rank, started);
+      const lost = this.#lost;
+      // Whoever starts a rank has its handle before it ends.
+      if (lost !== undefined) queueMicrotask(() => started.giveUp(lost));
       return started;
     };
   }
 
   /** Gives its ranks up. If the host is only cut off, it hears the reason when it can. */
   lose(reason: string): Promise<void> {
+    this.#lost = reason;
     this.#sender.send({ kind: 'dismiss', reason } satisfies ToHost);
     for (const rank of this.#ranks.values()) rank.giveUp(reason);
     return this.close();
@@ -60,6 +72,19 @@ export class RemoteHost {
     this.#end.abort();
     await this.#sender.close();
     await this.#received;
+  }
+
+  async #receive(link: HostLink): Promise<void> {
+    const end = await receiveBatches(fromHostRoute(link), this.#end.signal, (value) => {
+      const message = parseFromHost(value);
+      // A host may only speak of ranks that it was asked to start.
+      if (message !== undefined) this.#ranks.get(message.rank)?.hear(message.told);
+    });
+    if (end === 'broken') this.#break('it sent what is no batch of messages');
+  }
+
+  #break(reason: string): void {
+    if (!this.#end.signal.aborted) this.#onBroken(reason);
   }
 }
 

@@ -13,6 +13,8 @@ export interface TcpPlace {
   readonly signal?: AbortSignal;
   /** False: the launcher notices ranks that are stopped. */
   readonly heartbeat?: false;
+  /** Whether nothing is left in the store of this rank. */
+  readonly withdrawAddress?: boolean;
 }
 
 /**
@@ -37,13 +39,9 @@ export async function meetByTcp(
   place: TcpPlace,
 ): Promise<WatchedTransport> {
   const store = await connectStore({ ...at, secret });
-  const giveUp = (): void => store.close();
-  place.signal?.addEventListener('abort', giveUp);
-  if (place.signal?.aborted === true) giveUp();
   try {
     return await tcpTransport({ store, ...place, epoch, secret, host });
   } finally {
-    place.signal?.removeEventListener('abort', giveUp);
     store.close();
   }
 }

@@ -34,7 +34,9 @@ export function memberHost(parts: MemberHostParts): RankHost {
     isRecorded,
     join: () => {
       // The launcher alone says who is lost, and a thread for heartbeats would take longer to start than all else.
-      const place = { rank, size: worldSize, signal, heartbeat: false } as const;
+      const watched = { signal, heartbeat: false } as const;
+      // A run of weeks has more memberships than the store has room for their addresses.
+      const place = { rank, size: worldSize, ...watched, withdrawAddress: true };
       const { meeting } = way;
       // Hosts keep their store when all ranks start again, and memberships count anew.
       const meetingEpoch = meeting.epoch * MAX_MEMBERSHIPS + epoch;
