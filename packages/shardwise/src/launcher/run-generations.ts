@@ -12,7 +12,8 @@ import { failureKind } from './failure-kind.ts';
 import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
 import { followLeader } from './members/follow-leader.ts';
-import { launchMembers, type MembersOptions } from './members/launch-members.ts';
+import { launchMembers } from './members/launch-members.ts';
+import type { MembersOptions } from './members/members-options.ts';
 import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';
 

@@ -6,6 +6,7 @@ import {
   type HostChange,
   nodeLabel,
 } from '../../rendezvous/generation.ts';
+import type { LostRanks } from './membership-change.ts';
 import type { SlotPlace } from './member-slot.ts';
 import { RemoteHost } from './remote-host.ts';
 
@@ -37,6 +38,16 @@ export class RemoteHosts {
     );
   }
 
+  /** The ranks of hosts that were lost before this launcher learned of the generation. They are not started. */
+  lostAtFirst(): readonly LostRanks[] {
+    return this.#nodes.flatMap(({ isLost, ranks }, place) => {
+      if (isLost !== true) return [];
+      const fate = `${nodeLabel(this.#nodes, place)} was lost before they were started`;
+      const end = { exitCode: 1, error: undefined, fate, terminated: false };
+      return [{ numbers: this.#numbers(place, ranks), end }];
+    });
+  }
+
   change(change: HostChange): void {
     const { place } = change;
     if (change.kind === 'lost') {
@@ -64,10 +75,15 @@ export class RemoteHosts {
   #open(place: number, { ranks, admission = place }: GenerationNode): readonly SlotPlace[] {
     const host = new RemoteHost({ store: this.#store, admission });
     this.#hosts.set(place, host);
+    return this.#numbers(place, ranks).map((number) => ({
+      number,
+      host: place,
+      start: host.starts(number),
+    }));
+  }
+
+  #numbers(place: number, ranks: number): readonly number[] {
     const first = firstRankOf({ nodes: this.#nodes }, place);
-    return Array.from({ length: ranks }, (_, local) => {
-      const number = first + local;
-      return { number, host: place, start: host.starts(number) };
-    });
+    return Array.from({ length: ranks }, (_, local) => first + local);
   }
 }
