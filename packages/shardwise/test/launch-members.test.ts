@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { GenerationNode } from '../src/rendezvous/generation.ts';
-import { generationOf, LedRun, node } from './led-hosts.ts';
+import { generationOf, type LedHost, LedRun, node } from './led-hosts.ts';
 import { stepReport } from './run-fixture.ts';
 
 let run: LedRun | undefined;
@@ -14,6 +14,22 @@ async function start(
   run = started;
   await expect.poll(() => started.isListening).toBe(true);
   return started;
+}
+
+/** Has the ranks of two hosts with one rank each join each other. */
+async function trained(led: LedRun): Promise<readonly [LedHost, LedHost]> {
+  const hosts = [led.host(1), led.host(2)] as const;
+  for (const [rank, host] of hosts.entries()) {
+    host.ready(rank);
+    await expect.poll(() => host.starts(rank)).toBe(1);
+  }
+  for (const [rank, host] of hosts.entries()) {
+    await expect.poll(() => host.membership(rank, 0)).toBeDefined();
+    host.enter(rank, 0);
+    host.tell(rank, { kind: 'message', message: stepReport(rank, 1) });
+  }
+  await expect.poll(() => led.messages).toHaveLength(2);
+  return hosts;
 }
 
 const came = (place: number, admission: number, ranks = 1) =>
@@ -93,5 +109,25 @@ describe('the first membership', () => {
         '2 ranks make up whole replicas. 2 ranks go on after step 0. Rank 2 waits for the rest of a replica.',
       ]);
     expect(led.state(3).head.worldSize).toBe(2);
+  });
+});
+
+describe('ranks that the launcher of their host has ended by itself', () => {
+  it('are lost to the others, and take no restart', async () => {
+    const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 3 });
+    const [first, second] = await trained(led);
+    second.end(1, { exitCode: 1, terminated: true });
+    await expect.poll(() => first.membership(0, 1)).toBeDefined();
+    expect(led.restarts).toBe(0);
+    expect(second.starts(1)).toBe(1);
+  });
+
+  it('make the generation fail if nobody is left, which is not finished', async () => {
+    const led = await start([node(1, 1), node(2, 1)]);
+    const [first, second] = await trained(led);
+    first.end(0, { exitCode: 1, terminated: true });
+    second.end(1, { exitCode: 1, terminated: true });
+    expect(await led.result).toMatchObject({ culprit: expect.any(Number) });
+    expect(led.failures).toHaveLength(1);
   });
 });

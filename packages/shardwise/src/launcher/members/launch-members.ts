@@ -266,7 +266,10 @@ class MembersLaunch {
       slot.waits = false;
     }
     const [first] = slots;
-    if (first === undefined || end.terminated || this.#grace !== undefined) return;
+    const isEnding = this.#grace !== undefined || this.#options.signal.aborted;
+    // This launcher ends ranks by itself only if all are to end, or if they would join others that have finished.
+    const isOwnDoing = isEnding || (end.terminated && this.#has('finished'));
+    if (first === undefined || isOwnDoing) return;
     const hasStepped = this.#slots.some((each) => each.hasStepped);
     const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
     const lack = this.#lack();
@@ -277,8 +280,10 @@ class MembersLaunch {
     }
     this.#lost.push({ numbers: slots.map(({ number }) => number), end });
     const isOver = this.#options.stop.aborted || this.#has('finished');
+    // A launcher that has ended its ranks by itself is about to end.
+    const mayStartAgain = !isOver && !end.terminated;
     for (const slot of slots) {
-      if (!isOver && slot.canStartAgain && this.#members.takeRestart()) slot.startAgain();
+      if (mayStartAgain && slot.canStartAgain && this.#members.takeRestart()) slot.startAgain();
     }
     if (areMembers || this.#told.length === 0)
       this.#form(areMembers ? describeEnd(end) : undefined);
