@@ -112,6 +112,36 @@ describe('the first membership', () => {
   });
 });
 
+describe('hosts that have gone and come before the launcher listens', () => {
+  const lost = (place: number, admission: number) =>
+    ({ kind: 'lost', place, admission, reason: 'it was cut off' }) as const;
+
+  it('are those of the generation that it has learned of', async () => {
+    const led = await start([node(3, 1)]);
+    const host = led.host(3);
+    // The conductor tells all changes since the generation began. The launcher learned of it after them.
+    for (const change of [lost(1, 1), came(1, 2), lost(1, 2), came(1, 3)]) led.change(change);
+    host.ready(0);
+    await expect.poll(() => host.membership(0, 0)).toBeDefined();
+    host.enter(0, 0);
+    host.end(0);
+    expect(await led.result).toMatchObject({ culprit: undefined });
+    expect(host.starts(0)).toBe(1);
+    expect(led.notices).toEqual([]);
+  });
+
+  it('do not come again if they are lost in it', async () => {
+    const led = await start([node(1, 1), node(3, 1, true)]);
+    const [host, other] = [led.host(1), led.host(3)];
+    for (const change of [came(2, 3), lost(2, 3)]) led.change(change);
+    host.ready(0);
+    await expect.poll(() => host.membership(0, 0)).toBeDefined();
+    host.end(0);
+    await led.result;
+    expect(other.starts(1)).toBe(0);
+  });
+});
+
 describe('ranks that the launcher of their host has ended by itself', () => {
   it('are lost to the others, and take no restart', async () => {
     const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 3 });

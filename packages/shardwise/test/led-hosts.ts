@@ -19,7 +19,11 @@ import { initialRunState, type RunState, statesAfter } from '../src/run-state/ru
 import { head } from './run-fixture.ts';
 
 /** Returns a host of a generation. Its admission also makes its name. */
-export function node(admission: number, ranks: number, isLost?: boolean): GenerationNode {
+export function node(
+  admission: number,
+  ranks: number,
+  isLost?: boolean,
+): GenerationNode & { readonly admission: number } {
   const name = `host-${admission}`;
   return { id: name, name, address: name, ranks, admission, isLost };
 }

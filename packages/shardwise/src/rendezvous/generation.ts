@@ -16,10 +16,18 @@ export interface GenerationNode {
   readonly isLost?: boolean | undefined;
 }
 
+type AdmittedNode = GenerationNode & { readonly admission: number };
+
 /** A host that has gone or come while a generation goes on. */
 export type HostChange =
-  | { readonly kind: 'lost'; readonly place: number; readonly reason: string }
-  | { readonly kind: 'came'; readonly place: number; readonly node: GenerationNode };
+  | {
+      readonly kind: 'lost';
+      readonly place: number;
+      /** With which admission the host that is lost had the place. */
+      readonly admission: number;
+      readonly reason: string;
+    }
+  | { readonly kind: 'came'; readonly place: number; readonly node: AdmittedNode };
 
 /** One start of the group, as one of its hosts sees it. */
 export interface Generation {

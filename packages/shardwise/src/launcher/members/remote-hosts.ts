@@ -48,12 +48,13 @@ export class RemoteHosts {
     });
   }
 
+  /** Changes that were made before this launcher learned of the generation may be told again, and change nothing. */
   change(change: HostChange): void {
     const { place } = change;
+    const known = this.#admission(place);
     if (change.kind === 'lost') {
       const host = this.#hosts.get(place);
-      // It was lost before this launcher learned of the generation.
-      if (host === undefined) return;
+      if (host === undefined || change.admission !== known) return;
       this.#hosts.delete(place);
       const reason = `${nodeLabel(this.#nodes, place)} was lost: ${change.reason}`;
       this.#listeners.onLost(place, reason);
@@ -61,8 +62,7 @@ export class RemoteHosts {
       return;
     }
     const { node } = change;
-    const isKnown = this.#hosts.has(place) && this.#nodes[place]?.admission === node.admission;
-    if (isKnown) return;
+    if (node.admission <= known) return;
     this.#nodes[place] = node;
     this.#listeners.onCame(this.#open(place, node));
   }
@@ -72,8 +72,14 @@ export class RemoteHosts {
     await Promise.all(this.#closing);
   }
 
-  #open(place: number, { ranks, admission = place }: GenerationNode): readonly SlotPlace[] {
-    const host = new RemoteHost({ store: this.#store, admission });
+  /** The last admission of a host to a place. It is -1 if the place is new. */
+  #admission(place: number): number {
+    const node = this.#nodes[place];
+    return node === undefined ? -1 : (node.admission ?? place);
+  }
+
+  #open(place: number, { ranks }: GenerationNode): readonly SlotPlace[] {
+    const host = new RemoteHost({ store: this.#store, admission: this.#admission(place) });
     this.#hosts.set(place, host);
     return this.#numbers(place, ranks).map((number) => ({
       number,
