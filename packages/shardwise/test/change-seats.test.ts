@@ -39,7 +39,12 @@ describe('hosts of ranks that go on', () => {
   it('lose their places when they are silent, and others with as many ranks get these', () => {
     const first = changed(stateOf([a, b, c], [d]), [b]);
     expect(first?.changes).toEqual([
-      { kind: 'lost', place: 1, reason: 'its launcher gave no sign of life for 2000 ms' },
+      {
+        kind: 'lost',
+        place: 1,
+        admission: 1,
+        reason: 'its launcher gave no sign of life for 2000 ms',
+      },
       { kind: 'came', place: 3, node: { ...d, admission: 3 } },
     ]);
     const other = host('e');
@@ -56,7 +61,7 @@ describe('hosts of ranks that go on', () => {
 
   it('are lost if their launchers come anew before anybody has missed them', () => {
     expect(changed(stateOf([a, b], [b]))?.changes).toEqual([
-      { kind: 'lost', place: 1, reason: 'its launcher was cut off' },
+      { kind: 'lost', place: 1, admission: 1, reason: 'its launcher was cut off' },
       { kind: 'came', place: 1, node: { ...b, admission: 2 } },
     ]);
   });

@@ -304,7 +304,9 @@ describe('a host that is cut off', () => {
         node: expect.stringMatching(/^the host of the store/),
         reason: expect.stringMatching(/^no answer for \d+ ms$/),
       },
+      isCutOff: true,
     });
+    expect(await a.ended(first)).not.toHaveProperty('isCutOff');
     expect(await a.ended(first)).toMatchObject({
       kind: 'failed',
       failure: { node: 'node 1 (b)', reason: expect.stringMatching(/no sign of life/) },

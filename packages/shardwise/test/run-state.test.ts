@@ -122,6 +122,15 @@ describe('the state of a run', () => {
     ]);
   });
 
+  it('does not know of the end of a rank that is none of those that train', () => {
+    const { exitCodes } = runOf([
+      { kind: 'membership', worldSize: 1, step: 2, reason: 'Rank 1 was lost' },
+      { kind: 'exit', rank: 1, code: 0 },
+      { kind: 'exit', rank: 0, code: 0 },
+    ]);
+    expect(exitCodes).toEqual([0]);
+  });
+
   it('shows each step that a host has made while it was cut off, and has not reported', () => {
     const before = runOf([...reports(1), ...[2, 3, 4, 5].map((step) => stepReport(0, step))]);
     const lost = { kind: 'membership', worldSize: 1, step: 4, reason: 'a host was lost' } as const;

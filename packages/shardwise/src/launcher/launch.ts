@@ -51,6 +51,8 @@ export interface LaunchOptions {
 export interface LaunchEnd {
   readonly rank?: number | undefined;
   readonly reason: string;
+  /** Whether this host was cut off, so that the other ones may go on. Default: false. */
+  readonly isCutOff?: boolean | undefined;
 }
 
 /** How long ranks may take to end after another one has failed, if nothing else is asked. */

@@ -12,7 +12,8 @@ import { failureKind } from './failure-kind.ts';
 import type { LaunchResult, RankEnd } from './ranks/rank-handle.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
 import { followLeader } from './members/follow-leader.ts';
-import { launchMembers, type MembersOptions } from './members/launch-members.ts';
+import { launchMembers } from './members/launch-members.ts';
+import type { MembersOptions } from './members/members-options.ts';
 import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';
 
@@ -177,6 +178,8 @@ async function runGeneration(
     }
     return { result, end: await over, restarts };
   } catch (error) {
+    // Where another host leads, this one is lost when it gives no more signs of life, and the ranks of the others go on.
+    if (options.members?.store !== undefined && !rendezvous.leads) throw error;
     // Other hosts must not wait for ranks that have never started.
     const reason = error instanceof Error ? error.message : String(error);
     say({ kind: 'failed', failure: { node, reason } });
@@ -193,7 +196,7 @@ async function runGeneration(
 function launchEndOf(end: GenerationEnd): LaunchEnd {
   switch (end.kind) {
     case 'failed':
-      return { rank: end.failure.rank, reason: end.failure.reason };
+      return { rank: end.failure.rank, reason: end.failure.reason, isCutOff: end.isCutOff };
     case 'joined':
       return { rank: undefined, reason: `the group takes in ${end.nodes.join(', ')}` };
     case 'stopped':

@@ -32,7 +32,7 @@ export function changeSeats(
     const reason = hasComeAnew
       ? 'its launcher was cut off'
       : `its launcher gave no sign of life for ${silenceMs} ms`;
-    changes.push({ kind: 'lost', place, reason });
+    changes.push({ kind: 'lost', place, admission: seat.admission, reason });
     return { ...seat, isLost: true };
   });
   let { admissions } = before;

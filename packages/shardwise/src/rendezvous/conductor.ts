@@ -156,10 +156,11 @@ export class Conductor {
 
   async #watch(state: RendezvousState): Promise<void> {
     const { store, minRanks } = this.#options;
-    await (minRanks === undefined ? this.#endIfOver(state) : this.#exchangeHosts(state));
     // Replacing nothing by nothing changes no value, but returns the value that is there.
     const found = await store.compareSet(endKey(state.epoch), NOTHING, NOTHING);
+    // Hosts that wait get no place in a generation that has ended.
     if (found.byteLength > 0) await this.#conclude(decodeEnd(found));
+    else await (minRanks === undefined ? this.#endIfOver(state) : this.#exchangeHosts(state));
   }
 
   /** Ends the generation if it has finished, or if other hosts would make up the next one. */

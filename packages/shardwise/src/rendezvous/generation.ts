@@ -16,10 +16,18 @@ export interface GenerationNode {
   readonly isLost?: boolean | undefined;
 }
 
+type AdmittedNode = GenerationNode & { readonly admission: number };
+
 /** A host that has gone or come while a generation goes on. */
 export type HostChange =
-  | { readonly kind: 'lost'; readonly place: number; readonly reason: string }
-  | { readonly kind: 'came'; readonly place: number; readonly node: GenerationNode };
+  | {
+      readonly kind: 'lost';
+      readonly place: number;
+      /** With which admission the host that is lost had the place. */
+      readonly admission: number;
+      readonly reason: string;
+    }
+  | { readonly kind: 'came'; readonly place: number; readonly node: AdmittedNode };
 
 /** One start of the group, as one of its hosts sees it. */
 export interface Generation {
@@ -62,11 +70,18 @@ export interface GenerationFailure {
 
 export type FailureKind = 'mistake' | 'checkpoint';
 
-/** How a generation ended. It is the same for all hosts. */
+/** How a generation ended. It is the same for all hosts, but for those that were cut off. */
 export type GenerationEnd =
   | { readonly kind: 'finished' }
-  /** A rank or a host failed. The next generation costs a restart. */
-  | { readonly kind: 'failed'; readonly failure: GenerationFailure }
+  /**
+   * A rank or a host failed. The next generation costs a restart. `isCutOff`: this host was cut off and cannot know how
+   * the generation ended, or whether the others go on. Default: false.
+   */
+  | {
+      readonly kind: 'failed';
+      readonly failure: GenerationFailure;
+      readonly isCutOff?: boolean | undefined;
+    }
   /** Hosts wait that the group can take in. The next generation costs no restart. */
   | { readonly kind: 'joined'; readonly nodes: readonly string[] }
   /** The user ended the run at once. */

@@ -337,7 +337,7 @@ export class StoreRendezvous implements Rendezvous {
       said === undefined
         ? { node, reason }
         : { ...said, reason: `${said.reason}; ${node} failed as well: ${reason}` };
-    return { kind: 'failed', failure };
+    return { kind: 'failed', failure, isCutOff: true };
   }
 }
 

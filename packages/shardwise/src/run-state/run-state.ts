@@ -122,10 +122,19 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
     case 'membership':
       return reduceMembership(state, message);
     case 'exit':
-      return { ...state, exitCodes: state.exitCodes.with(message.rank, message.code) };
+      return reduceExit(state, message);
     default:
       return message satisfies never;
   }
+}
+
+function reduceExit(
+  state: RunState,
+  { rank, code }: Extract<RunMessage, { readonly kind: 'exit' }>,
+): RunState {
+  // A rank of more hosts than the run had when this message was sent is not known.
+  if (rank >= state.exitCodes.length) return state;
+  return { ...state, exitCodes: state.exitCodes.with(rank, code) };
 }
 
 function reduceGeneration(state: RunState, message: GenerationMessage): RunState {

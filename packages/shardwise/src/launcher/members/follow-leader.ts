@@ -24,7 +24,10 @@ export async function followLeader(
   const { stop, signal } = options;
   const starts = await memberStarts(options);
   const sender = new BatchSender(fromHostRoute(link), NO_DELAY_MS);
-  const send = (message: FromHost): void => sender.send(plainFromHost(message));
+  let isGivenUp = false;
+  const send = (message: FromHost): void => {
+    if (!isGivenUp) sender.send(plainFromHost(message));
+  };
   const handles = new Map<number, RankHandle>();
   const outcomes = new Map<number, RankOutcome>();
   const dismissed = Promise.withResolvers<string>();
@@ -85,7 +88,15 @@ export async function followLeader(
   try {
     const end = await Promise.race([over, dismissed.promise]);
     isOver = true;
-    const { rank, reason } = typeof end === 'string' ? { rank: undefined, reason: end } : end;
+    const dismissal = typeof end === 'string' ? end : undefined;
+    const {
+      rank,
+      reason,
+      isCutOff = false,
+    }: LaunchEnd = typeof end === 'string' ? { reason: end } : end;
+    // The ranks are lost with this host, all at once. If the leader heard of their ends one by one when it can be reached
+    // again, it would make memberships of those that are about to end.
+    isGivenUp = isCutOff || dismissal !== undefined;
     orderAll({ kind: 'abort', rank, reason });
     const grace = setTimeout(() => void force(), options.graceMs ?? GRACE_MS);
     await Promise.all([...handles.values()].map(({ outcome }) => outcome));
@@ -93,7 +104,7 @@ export async function followLeader(
     return {
       outcomes: [...outcomes.values()],
       culprit: undefined,
-      dismissed: typeof end === 'string' ? end : undefined,
+      dismissed: dismissal,
     };
   } finally {
     isOver = true;

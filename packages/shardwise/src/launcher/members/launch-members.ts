@@ -1,5 +1,4 @@
-import type { Store } from '@shardwise/core/extend';
-import type { HostChange } from '../../rendezvous/generation.ts';
+import { worldSizeOf } from '../../rendezvous/generation.ts';
 import type { RankMessage } from '../../run-state/run-message.ts';
 import { describeEnd } from '../failure.ts';
 import { failureKind } from '../failure-kind.ts';
@@ -11,21 +10,8 @@ import { chooseMembers, haveWholeState } from './choose-members.ts';
 import { memberStarts } from './member-start.ts';
 import { MemberSlot, type SlotPlace } from './member-slot.ts';
 import { changeReason, changeText, type LostRanks } from './membership-change.ts';
+import type { MembersOptions } from './members-options.ts';
 import { RemoteHosts } from './remote-hosts.ts';
-
-/** How a run goes on without ranks that are lost. */
-export interface MembersOptions {
-  /** The least number of ranks with which the others go on. */
-  readonly min: number;
-  /** Takes one restart of the budget. Returns false if none is left, so that the others go on without the rank. */
-  readonly takeRestart: () => boolean;
-  /** Tells the user who goes on. */
-  readonly onNotice: (text: string) => void;
-  /** The store of the hosts. Undefined if this host is the only one. */
-  readonly store: Store | undefined;
-  /** Hears of the hosts that go and come. */
-  readonly onHosts: (listener: (change: HostChange) => void) => void;
-}
 
 /**
  * Runs a script on the ranks of all hosts, of which some may be lost while the others go on. Waits for all of them. It
@@ -63,6 +49,8 @@ class MembersLaunch {
   readonly #options: LaunchOptions;
   readonly #members: MembersOptions;
   #slots: readonly MemberSlot[] = [];
+  /** The slots with which the generation has begun. */
+  #first: ReadonlySet<MemberSlot> = new Set();
   readonly #hosts: RemoteHosts | undefined;
   /** How the ranks of this host ended, by their numbers. */
   readonly #outcomes = new Map<number, RankOutcome>();
@@ -107,6 +95,8 @@ class MembersLaunch {
     const { stop, signal, ended, generation } = this.#options;
     const hosts = this.#hosts;
     this.#take([...own, ...(hosts?.begin(generation.nodeRank) ?? [])]);
+    this.#first = new Set(this.#slots);
+    this.#lost.push(...(hosts?.lostAtFirst() ?? []));
     if (hosts !== undefined) this.#members.onHosts((change) => hosts.change(change));
     const whenStopped = (): void => this.#orderAll({ kind: 'stop' });
     const force = (): void => this.#force();
@@ -230,20 +220,33 @@ class MembersLaunch {
     if (told.entered.size < slots.length) return;
     const since = this.#told.slice(this.#entered + 1, epoch + 1);
     this.#entered = epoch;
-    this.#rankOf = new Map(slots.map(({ number }, rank) => [number, rank]));
     // The members make updates from now on, which those that wait do not have.
     for (const other of this.#slots) if (!slots.includes(other)) other.hasEntered = false;
-    const lost = since.flatMap((told) => told.lost);
-    const come = epoch === 0 ? [] : since.flatMap((told) => told.come);
-    const reason = changeReason(lost, [...new Set(come)]);
-    if (reason !== '') {
-      const change = { worldSize: slots.length, step, reason };
-      const waiting = this.#slots.filter(({ waits }) => waits).map(({ number }) => number);
-      this.#options.onMessage({ kind: 'membership', ...change });
-      this.#members.onNotice(changeText({ ...change, waiting }));
-    }
+    this.#announce(since, slots, step);
     for (const each of slots) this.#passHeld(each);
     this.#form(undefined);
+  }
+
+  /**
+   * Tells the user who trains from now on, if these are others than before. `since`: the memberships since those of whom
+   * the user knows. `step`: undefined if the ranks do not say where they begin.
+   */
+  #announce(since: readonly Told[], slots: readonly MemberSlot[], step: number | undefined): void {
+    const worldSize = slots.length;
+    const atFirst = worldSizeOf(this.#options.generation);
+    // Before the first membership, the user knows of the ranks with which the generation has begun.
+    const known = this.#rankOf.size === 0 ? atFirst : this.#rankOf.size;
+    this.#rankOf = new Map(slots.map(({ number }, rank) => [number, rank]));
+    const come = new Set(since.flatMap((told) => told.come));
+    const changed = changeReason(
+      since.flatMap((told) => told.lost),
+      { numbers: [...come], atFirst },
+    );
+    if (changed === '' && worldSize === known) return;
+    const reason = changed || `${worldSize} ranks make up whole replicas`;
+    const waiting = this.#slots.filter(({ waits }) => waits).map(({ number }) => number);
+    this.#options.onMessage({ kind: 'membership', worldSize, step: step ?? 0, reason });
+    this.#members.onNotice(changeText({ worldSize, step, reason, waiting }));
   }
 
   #lose(slots: readonly MemberSlot[], end: RankEnd): void {
@@ -263,7 +266,10 @@ class MembersLaunch {
       slot.waits = false;
     }
     const [first] = slots;
-    if (first === undefined || end.terminated || this.#grace !== undefined) return;
+    const isEnding = this.#grace !== undefined || this.#options.signal.aborted;
+    // This launcher ends ranks by itself only if all are to end, or if they would join others that have finished.
+    const isOwnDoing = isEnding || (end.terminated && this.#has('finished'));
+    if (first === undefined || isOwnDoing) return;
     const hasStepped = this.#slots.some((each) => each.hasStepped);
     const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
     const lack = this.#lack();
@@ -274,8 +280,10 @@ class MembersLaunch {
     }
     this.#lost.push({ numbers: slots.map(({ number }) => number), end });
     const isOver = this.#options.stop.aborted || this.#has('finished');
+    // A launcher that has ended its ranks by itself is about to end.
+    const mayStartAgain = !isOver && !end.terminated;
     for (const slot of slots) {
-      if (!isOver && slot.canStartAgain && this.#members.takeRestart()) slot.startAgain();
+      if (mayStartAgain && slot.canStartAgain && this.#members.takeRestart()) slot.startAgain();
     }
     if (areMembers || this.#told.length === 0)
       this.#form(areMembers ? describeEnd(end) : undefined);
@@ -317,9 +325,12 @@ class MembersLaunch {
     const next = chooseMembers(there, replicaSize);
     const joining = next.filter(({ phase }) => phase === 'ready');
     if (next.length === 0 || (joining.length === 0 && lost === undefined)) return;
-    const come = joining.filter(({ waits }) => !waits).map(({ number }) => number);
     const epoch = this.#told.length;
-    this.#told.push({ slots: next, lost: this.#lost, come, entered: new Set() });
+    const come = joining
+      .filter((slot) => !slot.waits && (epoch > 0 || !this.#first.has(slot)))
+      .map(({ number }) => number);
+    const told: Told = { slots: next, lost: this.#lost, come, entered: new Set() };
+    this.#told.push(told);
     this.#lost = [];
     const worldSize = next.length;
     const hosts = next.map(({ host }) => host);
@@ -337,6 +348,8 @@ class MembersLaunch {
       }
       slot.phase = 'ready';
     }
+    // Ranks that call init() never say that they have joined the others.
+    if (epoch === 0 && this.#bound !== undefined) this.#announce([told], next, undefined);
   }
 
   /** Ends ranks that would join others which have ended their training. */

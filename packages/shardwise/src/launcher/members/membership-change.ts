@@ -10,35 +10,45 @@ export interface LostRanks {
 /** What the launcher says when other ranks go on. */
 export interface MembershipChange {
   readonly worldSize: number;
-  /** The number of updates of the state that they go on with. */
-  readonly step: number;
+  /** The number of updates of the state that they go on with. Undefined if they do not say it. */
+  readonly step: number | undefined;
   readonly reason: string;
   /** The ranks that wait until they make up a replica with others, by the numbers that they were started with. */
   readonly waiting: readonly number[];
 }
 
-/** Says why other ranks go on: who is lost, and who has come. */
-export function changeReason(lost: readonly LostRanks[], come: readonly number[]): string {
+/** Ranks that have come, by the numbers that they were started with. */
+export interface CameRanks {
+  readonly numbers: readonly number[];
+  /** The number of ranks with which the generation began. Those with greater numbers are in nobody's place. */
+  readonly atFirst: number;
+}
+
+/** Says why other ranks go on: who is lost, and who has come. Returns an empty text if nobody is. */
+export function changeReason(
+  lost: readonly LostRanks[],
+  { numbers: come, atFirst }: CameRanks,
+): string {
   const gone = lost.map(({ numbers, end }) => {
     const ranks = numbers.length === 1 ? 'Rank' : 'Ranks';
     const were = numbers.length === 1 ? 'was' : 'were';
     return `${ranks} ${numbers.join(', ')} ${were} lost: ${describeEnd(end)}`;
   });
+  const where = come.every((number) => number < atFirst) ? ' in the place of lost ones' : '';
   const joined =
     come.length === 0
       ? []
-      : [
-          `${come.length === 1 ? 'Rank' : 'Ranks'} ${come.join(', ')} came in the place of lost ones`,
-        ];
+      : [`${come.length === 1 ? 'Rank' : 'Ranks'} ${come.join(', ')} came${where}`];
   return [...gone, ...joined].join('. ').replace(/\.$/, '');
 }
 
 /** Says in one line who goes on, and from where. */
 export function changeText({ worldSize, step, reason, waiting }: MembershipChange): string {
   const ranks = worldSize === 1 ? '1 rank goes on' : `${worldSize} ranks go on`;
+  const from = step === undefined ? '' : ` after step ${step}`;
   const others =
     waiting.length === 0
       ? ''
       : ` ${waiting.length === 1 ? 'Rank' : 'Ranks'} ${waiting.join(', ')} ${waiting.length === 1 ? 'waits' : 'wait'} for the rest of a replica.`;
-  return `${reason}. ${ranks} after step ${step}.${others}`;
+  return `${reason}. ${ranks}${from}.${others}`;
 }

@@ -6,6 +6,7 @@ import {
   type HostChange,
   nodeLabel,
 } from '../../rendezvous/generation.ts';
+import type { LostRanks } from './membership-change.ts';
 import type { SlotPlace } from './member-slot.ts';
 import { RemoteHost } from './remote-host.ts';
 
@@ -37,12 +38,23 @@ export class RemoteHosts {
     );
   }
 
+  /** The ranks of hosts that were lost before this launcher learned of the generation. They are not started. */
+  lostAtFirst(): readonly LostRanks[] {
+    return this.#nodes.flatMap(({ isLost, ranks }, place) => {
+      if (isLost !== true) return [];
+      const fate = `${nodeLabel(this.#nodes, place)} was lost before they were started`;
+      const end = { exitCode: 1, error: undefined, fate, terminated: false };
+      return [{ numbers: this.#numbers(place, ranks), end }];
+    });
+  }
+
+  /** Changes that were made before this launcher learned of the generation may be told again, and change nothing. */
   change(change: HostChange): void {
     const { place } = change;
+    const known = this.#admission(place);
     if (change.kind === 'lost') {
       const host = this.#hosts.get(place);
-      // It was lost before this launcher learned of the generation.
-      if (host === undefined) return;
+      if (host === undefined || change.admission !== known) return;
       this.#hosts.delete(place);
       const reason = `${nodeLabel(this.#nodes, place)} was lost: ${change.reason}`;
       this.#listeners.onLost(place, reason);
@@ -50,8 +62,7 @@ export class RemoteHosts {
       return;
     }
     const { node } = change;
-    const isKnown = this.#hosts.has(place) && this.#nodes[place]?.admission === node.admission;
-    if (isKnown) return;
+    if (node.admission <= known) return;
     this.#nodes[place] = node;
     this.#listeners.onCame(this.#open(place, node));
   }
@@ -61,13 +72,24 @@ export class RemoteHosts {
     await Promise.all(this.#closing);
   }
 
-  #open(place: number, { ranks, admission = place }: GenerationNode): readonly SlotPlace[] {
-    const host = new RemoteHost({ store: this.#store, admission });
+  /** The last admission of a host to a place. It is -1 if the place is new. */
+  #admission(place: number): number {
+    const node = this.#nodes[place];
+    return node === undefined ? -1 : (node.admission ?? place);
+  }
+
+  #open(place: number, { ranks }: GenerationNode): readonly SlotPlace[] {
+    const host = new RemoteHost({ store: this.#store, admission: this.#admission(place) });
     this.#hosts.set(place, host);
+    return this.#numbers(place, ranks).map((number) => ({
+      number,
+      host: place,
+      start: host.starts(number),
+    }));
+  }
+
+  #numbers(place: number, ranks: number): readonly number[] {
     const first = firstRankOf({ nodes: this.#nodes }, place);
-    return Array.from({ length: ranks }, (_, local) => {
-      const number = first + local;
-      return { number, host: place, start: host.starts(number) };
-    });
+    return Array.from({ length: ranks }, (_, local) => first + local);
   }
 }

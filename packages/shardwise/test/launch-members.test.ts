@@ -1,0 +1,163 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { GenerationNode } from '../src/rendezvous/generation.ts';
+import { generationOf, type LedHost, LedRun, node } from './led-hosts.ts';
+import { stepReport } from './run-fixture.ts';
+
+let run: LedRun | undefined;
+afterEach(async () => run?.close());
+
+async function start(
+  nodes: readonly GenerationNode[],
+  options: ConstructorParameters<typeof LedRun>[1] = {},
+): Promise<LedRun> {
+  const started = new LedRun(await generationOf([node(0, 0), ...nodes]), options);
+  run = started;
+  await expect.poll(() => started.isListening).toBe(true);
+  return started;
+}
+
+/** Has the ranks of two hosts with one rank each join each other. */
+async function trained(led: LedRun): Promise<readonly [LedHost, LedHost]> {
+  const hosts = [led.host(1), led.host(2)] as const;
+  for (const [rank, host] of hosts.entries()) {
+    host.ready(rank);
+    await expect.poll(() => host.starts(rank)).toBe(1);
+  }
+  for (const [rank, host] of hosts.entries()) {
+    await expect.poll(() => host.membership(rank, 0)).toBeDefined();
+    host.enter(rank, 0);
+    host.tell(rank, { kind: 'message', message: stepReport(rank, 1) });
+  }
+  await expect.poll(() => led.messages).toHaveLength(2);
+  return hosts;
+}
+
+const came = (place: number, admission: number, ranks = 1) =>
+  ({ kind: 'came', place, node: node(admission, ranks) }) as const;
+
+describe('the first membership', () => {
+  it('counts a host that came before it in each step and in how the ranks ended', async () => {
+    const led = await start([node(1, 1)]);
+    const [first, second] = [led.host(1), led.host(2)];
+    led.change(came(2, 2));
+    await expect.poll(() => first.starts(0) + second.starts(1)).toBe(2);
+    first.ready(0);
+    second.ready(1);
+    await expect.poll(() => second.membership(1, 0)).toBeDefined();
+    await expect.poll(() => first.membership(0, 0)).toBeDefined();
+    first.enter(0, 0);
+    second.enter(1, 0);
+    await expect.poll(() => led.notices).toEqual(['Rank 1 came. 2 ranks go on after step 0.']);
+    for (const [rank, host] of [first, second].entries()) {
+      host.tell(rank, { kind: 'message', message: stepReport(rank, 1) });
+      host.end(rank);
+    }
+    expect(await led.result).toMatchObject({ culprit: undefined });
+    expect(led.messages).toContainEqual({
+      kind: 'membership',
+      worldSize: 2,
+      step: 0,
+      reason: 'Rank 1 came',
+    });
+    const { latest, history, exitCodes, head } = led.state(1);
+    expect(head.worldSize).toBe(2);
+    expect(latest).toMatchObject({ step: 1, tokens: 2000 });
+    expect(history.points).toHaveLength(1);
+    expect(exitCodes).toEqual([0, 0]);
+  });
+
+  it('counts it also if the ranks do not say that they have joined, because they call init()', async () => {
+    const led = await start([node(1, 1)]);
+    const [first, second] = [led.host(1), led.host(2)];
+    led.change(came(2, 2));
+    first.ready(0, null);
+    second.ready(1, null);
+    await expect.poll(() => first.membership(0, 0)).toBeDefined();
+    for (const [rank, host] of [first, second].entries()) {
+      host.tell(rank, { kind: 'message', message: stepReport(rank, 1) });
+      host.end(rank);
+    }
+    await led.result;
+    expect(led.notices).toEqual(['Rank 1 came. 2 ranks go on.']);
+    expect(led.state(1).history.points).toHaveLength(1);
+    expect(led.state(1)).toMatchObject({ latest: { tokens: 2000 }, exitCodes: [0, 0] });
+  });
+
+  it('is without a host that was lost before the launcher learned of the generation, and says so', async () => {
+    const led = await start([node(1, 1), node(2, 2, true)]);
+    const host = led.host(1);
+    host.ready(0);
+    await expect.poll(() => host.membership(0, 0)).toBeDefined();
+    host.enter(0, 0);
+    host.tell(0, { kind: 'message', message: stepReport(0, 1) });
+    host.end(0);
+    await led.result;
+    const reason = 'Ranks 1, 2 were lost: node 2 (host-2) was lost before they were started';
+    expect(led.notices).toEqual([`${reason}. 1 rank goes on after step 0.`]);
+    expect(led.state(3)).toMatchObject({ latest: { tokens: 1000 }, exitCodes: [0] });
+  });
+
+  it('says which ranks make up whole replicas if others wait', async () => {
+    const led = await start([node(1, 3)]);
+    const host = led.host(1);
+    for (const rank of [0, 1, 2]) host.ready(rank, 2);
+    await expect.poll(() => host.membership(1, 0)).toBeDefined();
+    for (const rank of [0, 1]) host.enter(rank, 0);
+    await expect
+      .poll(() => led.notices)
+      .toEqual([
+        '2 ranks make up whole replicas. 2 ranks go on after step 0. Rank 2 waits for the rest of a replica.',
+      ]);
+    expect(led.state(3).head.worldSize).toBe(2);
+  });
+});
+
+describe('hosts that have gone and come before the launcher listens', () => {
+  const lost = (place: number, admission: number) =>
+    ({ kind: 'lost', place, admission, reason: 'it was cut off' }) as const;
+
+  it('are those of the generation that it has learned of', async () => {
+    const led = await start([node(3, 1)]);
+    const host = led.host(3);
+    // The conductor tells all changes since the generation began. The launcher learned of it after them.
+    for (const change of [lost(1, 1), came(1, 2), lost(1, 2), came(1, 3)]) led.change(change);
+    host.ready(0);
+    await expect.poll(() => host.membership(0, 0)).toBeDefined();
+    host.enter(0, 0);
+    host.end(0);
+    expect(await led.result).toMatchObject({ culprit: undefined });
+    expect(host.starts(0)).toBe(1);
+    expect(led.notices).toEqual([]);
+  });
+
+  it('do not come again if they are lost in it', async () => {
+    const led = await start([node(1, 1), node(3, 1, true)]);
+    const [host, other] = [led.host(1), led.host(3)];
+    for (const change of [came(2, 3), lost(2, 3)]) led.change(change);
+    host.ready(0);
+    await expect.poll(() => host.membership(0, 0)).toBeDefined();
+    host.end(0);
+    await led.result;
+    expect(other.starts(1)).toBe(0);
+  });
+});
+
+describe('ranks that the launcher of their host has ended by itself', () => {
+  it('are lost to the others, and take no restart', async () => {
+    const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 3 });
+    const [first, second] = await trained(led);
+    second.end(1, { exitCode: 1, terminated: true });
+    await expect.poll(() => first.membership(0, 1)).toBeDefined();
+    expect(led.restarts).toBe(0);
+    expect(second.starts(1)).toBe(1);
+  });
+
+  it('make the generation fail if nobody is left, which is not finished', async () => {
+    const led = await start([node(1, 1), node(2, 1)]);
+    const [first, second] = await trained(led);
+    first.end(0, { exitCode: 1, terminated: true });
+    second.end(1, { exitCode: 1, terminated: true });
+    expect(await led.result).toMatchObject({ culprit: expect.any(Number) });
+    expect(led.failures).toHaveLength(1);
+  });
+});
