@@ -74,7 +74,7 @@ export function launchOptions(
 export class LedHost {
   readonly heard: ToHost[] = [];
   readonly #sender: BatchSender;
-  readonly #received: Promise<void>;
+  readonly #received: Promise<unknown>;
   readonly #end = new AbortController();
 
   constructor(store: MemoryStore, admission: number) {

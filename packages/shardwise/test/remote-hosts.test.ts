@@ -11,6 +11,10 @@ import { stepReport } from './run-fixture.ts';
 
 const link = { store: new MemoryStore(), admission: 3 };
 
+const never = (reason: string): never => {
+  throw new RangeError(reason);
+};
+
 /** A start whose listeners note what they hear. */
 function noted(): { readonly heard: unknown[]; readonly start: MemberStart } {
   const heard: unknown[] = [];
@@ -23,7 +27,7 @@ function noted(): { readonly heard: unknown[]; readonly start: MemberStart } {
 
 describe('the ranks of another host', () => {
   it('are started there, are heard in order, and end when their host says so', async () => {
-    const host = new RemoteHost(link);
+    const host = new RemoteHost(link, never);
     const { heard, start } = noted();
     const rank = host.starts(5)(start);
     rank.order({ kind: 'membership', epoch: 1, lost: 'rank 2 died' });
@@ -60,7 +64,7 @@ describe('the ranks of another host', () => {
 
   it('are gone when their host is lost, which hears why when it can', async () => {
     const own = { store: new MemoryStore(), admission: 4 };
-    const host = new RemoteHost(own);
+    const host = new RemoteHost(own, never);
     const { start } = noted();
     const rank = host.starts(0)(start);
     await host.lose('no sign of life');
@@ -74,7 +78,7 @@ describe('the ranks of another host', () => {
 
   it('are lost when their host sends what is no batch, and it hears why', async () => {
     const own = { store: new MemoryStore(), admission: 5 };
-    const host = new RemoteHost(own);
+    const host: RemoteHost = new RemoteHost(own, (said) => void host.lose(said));
     const { start, heard } = noted();
     const rank = host.starts(0)(start);
     await own.store.set(`${fromHostRoute(own).prefix}/0`, new TextEncoder().encode('nothing'));
@@ -93,27 +97,15 @@ describe('the ranks of another host', () => {
 
   it('are lost when the store refuses an order to them', async () => {
     const store = new SlowStore();
-    const host = new RemoteHost({ store, admission: 6 });
+    const host: RemoteHost = new RemoteHost(
+      { store, admission: 6 },
+      (said) => void host.lose(said),
+    );
     const rank = host.starts(0)(noted().start);
     await store.asked(1);
     store.refuse(new Error('it is full'));
     const fate = 'the store has refused a message to it: Error: it is full';
     expect(await rank.outcome).toMatchObject({ exitCode: 1, fate });
-    await host.close();
-  });
-
-  it('are lost as a whole where somebody knows of their host', async () => {
-    const own = { store: new MemoryStore(), admission: 7 };
-    const said: string[] = [];
-    const host = new RemoteHost(own, (reason) => {
-      said.push(reason);
-      void host.lose('all of them');
-    });
-    const ranks = [0, 1].map((number) => host.starts(number)(noted().start));
-    await own.store.set(`${fromHostRoute(own).prefix}/0`, new Uint8Array(0));
-    const outcomes = await Promise.all(ranks.map(({ outcome }) => outcome));
-    expect(outcomes.map(({ fate }) => fate)).toEqual(['all of them', 'all of them']);
-    expect(said).toEqual(['it sent what is no batch of messages']);
     await host.close();
   });
 

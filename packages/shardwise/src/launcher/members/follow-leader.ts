@@ -1,8 +1,9 @@
+import { reasonText } from '@shardwise/core/spec';
 import { BatchSender, receiveBatches } from '../../relay/batches.ts';
 import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { LaunchResult, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
-import { type FromHost, parseToHost, plainFromHost, type ToHost } from './host-message.ts';
+import { delayOf, type FromHost, parseToHost, plainFromHost, type ToHost } from './host-message.ts';
 import { memberStarts } from './member-start.ts';
 import { fromHostRoute, type HostLink, NO_DELAY_MS, toHostRoute } from './remote-host.ts';
 
@@ -26,7 +27,7 @@ export async function followLeader(
   const sender = new BatchSender(fromHostRoute(link), NO_DELAY_MS);
   let isGivenUp = false;
   const send = (message: FromHost): void => {
-    if (!isGivenUp) sender.send(plainFromHost(message));
+    if (!isGivenUp) sender.send(plainFromHost(message), delayOf(message));
   };
   const handles = new Map<number, RankHandle>();
   const outcomes = new Map<number, RankOutcome>();
@@ -81,10 +82,19 @@ export async function followLeader(
   stop.addEventListener('abort', whenStopped, { once: true });
   signal.addEventListener('abort', whenForced, { once: true });
   const heard = new AbortController();
-  const receiving = receiveBatches(toHostRoute(link), heard.signal, (value) => {
-    const message = parseToHost(value);
-    if (message !== undefined) obey(message);
-  });
+  const listen = async (): Promise<void> => {
+    const end = await receiveBatches(toHostRoute(link), heard.signal, (value) => {
+      const message = parseToHost(value);
+      if (message !== undefined) obey(message);
+    });
+    if (end === 'broken')
+      dismissed.resolve('the host that leads sent what is no batch of messages');
+  };
+  const receiving = listen();
+  // The leader would wait for this host, and hear nothing.
+  void sender.failed.then((error) =>
+    dismissed.resolve(`the store has refused a message of it: ${reasonText(error)}`),
+  );
   try {
     const end = await Promise.race([over, dismissed.promise]);
     isOver = true;

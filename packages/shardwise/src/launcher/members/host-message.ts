@@ -25,6 +25,15 @@ export interface FromHost {
     | { readonly kind: 'closed' };
 }
 
+const REPORT_DELAY_MS = 100;
+
+/** How long a message may wait for others that go with it. Nobody waits for reports of steps, and there are many. */
+export function delayOf({ told }: FromHost): number {
+  const isReport =
+    told.kind === 'message' && (told.message.kind === 'step' || told.message.kind === 'timeline');
+  return isReport ? REPORT_DELAY_MS : 0;
+}
+
 /** The texts of errors that have passed through several ranks are long. */
 const MAX_CHARACTERS = 65_536;
 /** More ranks than one run has. */

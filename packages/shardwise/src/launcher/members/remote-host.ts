@@ -35,12 +35,9 @@ export class RemoteHost {
   /** Why its ranks were given up. */
   #lost: string | undefined;
 
-  /**
-   * `onBroken` is called when nothing more can be told to the host, or heard from it. It is to call `lose`, which is the
-   * default.
-   */
-  constructor(link: HostLink, onBroken?: (reason: string) => void) {
-    this.#onBroken = onBroken ?? ((reason) => void this.lose(reason));
+  /** `onBroken` is called when nothing more can be told to the host, or heard from it. It is to call `lose`. */
+  constructor(link: HostLink, onBroken: (reason: string) => void) {
+    this.#onBroken = onBroken;
     this.#sender = new BatchSender(toHostRoute(link), NO_DELAY_MS);
     void this.#sender.failed.then((error) =>
       this.#break(`the store has refused a message to it: ${reasonText(error)}`),

@@ -79,7 +79,11 @@ export class RemoteHosts {
   }
 
   #open(place: number, { ranks }: GenerationNode): readonly SlotPlace[] {
-    const host = new RemoteHost({ store: this.#store, admission: this.#admission(place) });
+    const admission = this.#admission(place);
+    // Its ranks are lost at once, and it comes anew when it hears of that.
+    const host = new RemoteHost({ store: this.#store, admission }, (reason) => {
+      if (this.#hosts.get(place) === host) this.change({ kind: 'lost', place, admission, reason });
+    });
     this.#hosts.set(place, host);
     return this.#numbers(place, ranks).map((number) => ({
       number,
