@@ -31,7 +31,8 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readOptions } from '../examples/gpt/options.ts';
 import type { Disagreement } from './ranks/disagree.ts';
-import type { Ended } from './support/run-command.ts';
+import { repository } from './support/documents.ts';
+import { type Ended, runCommand } from './support/run-command.ts';
 import { exampleScript, runShardwise } from './support/run-shardwise.ts';
 
 // Each wrong input ends in an error that says what was asked, what was found, and what to do.
@@ -79,15 +80,14 @@ function expectInOrder(message: string, texts: readonly string[]): void {
   }
 }
 
-// This test comes before anything that makes this thread a rank.
-it('reading a tensor before init says how to begin', () =>
-  expectRefusal({
-    does: () => ones([2]).add(1).data(),
-    error: ConfigError,
-    code: 'CONFIG',
-    fields: {},
-    says: ['to compute a tensor', 'a rank without a device', 'Call `await init()`'],
-  }));
+// Files that have run in this process before may have made it a rank.
+it('reading a tensor before init says how to begin', async () => {
+  const code = "import { ones } from '@shardwise/core'; await ones([2]).add(1).data();";
+  const args = ['--input-type=module', '--eval', code];
+  const { exitCode, stderr } = await runCommand('node', args, { cwd: repository });
+  expect(exitCode).toBe(1);
+  expectInOrder(stderr, ['to compute a tensor', 'a rank without a device', 'Call `await init()`']);
+});
 
 describe('experts and parameter servers', () => {
   beforeAll(async () =>
