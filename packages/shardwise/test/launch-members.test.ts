@@ -161,3 +161,53 @@ describe('ranks that the launcher of their host has ended by itself', () => {
     expect(led.failures).toHaveLength(1);
   });
 });
+
+describe('the restarts of lost ranks', () => {
+  const broken = { exitCode: 1, error: new Error('it broke') };
+
+  it('are taken once the others have joined each other', async () => {
+    const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 3 });
+    const [first, second] = await trained(led);
+    second.end(1, broken);
+    await expect.poll(() => first.membership(0, 1)).toBeDefined();
+    expect(led.restarts).toBe(0);
+    first.enter(0, 1, 1);
+    await expect.poll(() => second.starts(1)).toBe(2);
+    expect(led.restarts).toBe(1);
+  });
+
+  it('are not taken if so many ranks are lost that all start again', async () => {
+    const led = await start([node(1, 4)], { min: 2, maxRestarts: 3 });
+    const host = led.host(1);
+    const ranks = [0, 1, 2, 3];
+    for (const rank of ranks) host.ready(rank);
+    await expect.poll(() => host.membership(3, 0)).toBeDefined();
+    for (const rank of ranks) {
+      host.enter(rank, 0);
+      host.tell(rank, { kind: 'message', message: stepReport(rank, 1) });
+    }
+    for (const rank of ranks) host.end(rank, broken);
+    expect(await led.result).toMatchObject({ culprit: 2 });
+    expect(led.restarts).toBe(0);
+  });
+
+  it('end for a rank that fails at each start, which does not take those of others', async () => {
+    const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 9 });
+    const [first, second] = await trained(led);
+    second.end(1, broken);
+    await expect.poll(() => first.membership(0, 1)).toBeDefined();
+    first.enter(0, 1, 1);
+    for (const starts of [2, 3]) {
+      await expect.poll(() => second.starts(1)).toBe(starts);
+      second.end(1, broken);
+    }
+    await expect
+      .poll(() => led.notices.at(-1))
+      .toBe(
+        'Rank 1 has failed 2 times before it joined the others, so it is not started again: Error: it broke',
+      );
+    expect(led.restarts).toBe(2);
+    first.end(0);
+    expect(await led.result).toMatchObject({ culprit: undefined });
+  });
+});

@@ -7,6 +7,7 @@ import type { EnteredMessage, MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { LaunchResult, RankEnd, RankOutcome } from '../ranks/rank-handle.ts';
 import { chooseMembers, haveWholeState } from './choose-members.ts';
+import { DueRestarts } from './due-restarts.ts';
 import { memberStarts } from './member-start.ts';
 import { MemberSlot, type SlotPlace } from './member-slot.ts';
 import { changeReason, changeText, type LostRanks } from './membership-change.ts';
@@ -65,6 +66,7 @@ class MembersLaunch {
   #rankOf: ReadonlyMap<number, number> = new Map();
   /** What slots have sent since they joined others of whom the user does not know yet, by the numbers of the slots. */
   readonly #held = new Map<number, RankMessage[]>();
+  readonly #due: DueRestarts;
   /** Who was lost since the latest membership. */
   #lost: LostRanks[] = [];
   /** The number of ranks that have the state together, as the first one has said. */
@@ -78,14 +80,14 @@ class MembersLaunch {
   constructor(options: LaunchOptions, members: MembersOptions) {
     this.#options = options;
     this.#members = members;
+    this.#due = new DueRestarts(members);
     const { store } = members;
     this.#hosts =
       store === undefined
         ? undefined
         : new RemoteHosts(store, options.generation, {
             onCame: (places) => {
-              const isOver = this.#options.stop.aborted || this.#has('finished');
-              if (!isOver && this.#grace === undefined) this.#take(places);
+              if (!this.#isOver && this.#grace === undefined) this.#take(places);
             },
             onLost: (host, reason) => this.#loseHost(host, reason),
           });
@@ -98,7 +100,7 @@ class MembersLaunch {
     this.#first = new Set(this.#slots);
     this.#lost.push(...(hosts?.lostAtFirst() ?? []));
     if (hosts !== undefined) this.#members.onHosts((change) => hosts.change(change));
-    const whenStopped = (): void => this.#orderAll({ kind: 'stop' });
+    const whenStopped = (): void => this.#endAll({ kind: 'stop' });
     const force = (): void => this.#force();
     const listeners = [
       [stop, whenStopped],
@@ -224,6 +226,7 @@ class MembersLaunch {
     for (const other of this.#slots) if (!slots.includes(other)) other.hasEntered = false;
     this.#announce(since, slots, step);
     for (const each of slots) this.#passHeld(each);
+    if (!this.#isChanging) this.#due.start();
     this.#form(undefined);
   }
 
@@ -258,6 +261,7 @@ class MembersLaunch {
     const areMembers = slots.some(({ phase }) => phase === 'member');
     if (end.exitCode === 0) {
       for (const slot of slots) slot.phase = 'finished';
+      this.#due.giveUp();
       this.#dismissNewcomers();
       return;
     }
@@ -274,23 +278,26 @@ class MembersLaunch {
     const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
     const lack = this.#lack();
     if (occursAgain || (areMembers && this.#bound !== undefined) || lack !== undefined) {
-      if (lack !== undefined && this.#isReplicated) this.#members.onNotice(lack);
+      if (lack !== undefined && (this.#replicaSize ?? 1) > 1) this.#members.onNotice(lack);
       this.#fail(first, end);
       return;
     }
     this.#lost.push({ numbers: slots.map(({ number }) => number), end });
-    const isOver = this.#options.stop.aborted || this.#has('finished');
     // A launcher that has ended its ranks by itself is about to end.
-    const mayStartAgain = !isOver && !end.terminated;
-    for (const slot of slots) {
-      if (mayStartAgain && slot.canStartAgain && this.#members.takeRestart()) slot.startAgain();
-    }
+    if (!this.#isOver && !end.terminated) for (const slot of slots) this.#due.add(slot, end);
     if (areMembers || this.#told.length === 0)
       this.#form(areMembers ? describeEnd(end) : undefined);
+    if (!this.#isChanging) this.#due.start();
   }
 
-  get #isReplicated(): boolean {
-    return this.#replicaSize !== undefined && this.#replicaSize > 1;
+  /** Whether ranks have yet to join each other in the latest membership. */
+  get #isChanging(): boolean {
+    return this.#told.length - 1 > this.#entered;
+  }
+
+  /** Whether ranks that come have nothing more to do. */
+  get #isOver(): boolean {
+    return this.#options.stop.aborted || this.#has('finished');
   }
 
   /** Says why those that are left cannot go on: too few of them make up replicas, or none has a part of the state. */
@@ -316,11 +323,10 @@ class MembersLaunch {
    */
   #form(lost: string | undefined): void {
     if (this.#grace !== undefined || (this.#told.length === 0 && this.#has('starting'))) return;
-    if (lost === undefined && this.#told.length - 1 > this.#entered) return;
-    const isOver = this.#has('finished');
+    if (lost === undefined && this.#isChanging) return;
     const replicaSize = this.#replicaSize ?? 1;
     const there = this.#slots.filter(
-      ({ phase }) => phase === 'member' || (phase === 'ready' && !isOver),
+      ({ phase }) => phase === 'member' || (phase === 'ready' && !this.#has('finished')),
     );
     const next = chooseMembers(there, replicaSize);
     const joining = next.filter(({ phase }) => phase === 'ready');
@@ -374,7 +380,7 @@ class MembersLaunch {
   /** Releases the ranks from their calls, and ends those that do not end by themselves. */
   #release({ rank, reason }: LaunchEnd): void {
     if (this.#grace !== undefined) return;
-    this.#orderAll({ kind: 'abort', rank, reason });
+    this.#endAll({ kind: 'abort', rank, reason });
     this.#grace = setTimeout(() => this.#force(), this.#options.graceMs ?? GRACE_MS);
   }
 
@@ -382,7 +388,9 @@ class MembersLaunch {
     this.#ending.push(Promise.all(this.#slots.map((slot) => slot.terminate())));
   }
 
-  #orderAll(order: LauncherOrder): void {
+  /** Asks all ranks to end. None is started again. */
+  #endAll(order: Exclude<LauncherOrder, { readonly kind: 'membership' }>): void {
+    this.#due.giveUp();
     for (const slot of this.#slots) slot.order(order);
   }
 

@@ -44,6 +44,8 @@ export class MemberSlot {
   readonly #listeners: SlotListeners;
   #handle: RankHandle;
   #starts = 0;
+  /** Settles when it is decided whether another rank starts here. Undefined: none does. */
+  #decided: PromiseWithResolvers<void> | undefined;
   #startsAgain = false;
   #isAbandoned = false;
 
@@ -65,19 +67,31 @@ export class MemberSlot {
     return !this.#isAbandoned;
   }
 
-  /** Starts another rank here when the one that is lost has ended. */
+  /** Keeps the place of a rank that is lost until it is decided whether another one starts here. */
+  keep(): void {
+    this.#decided = Promise.withResolvers();
+  }
+
+  /** Starts another rank here when the one that is lost has ended. Call `keep` before. */
   startAgain(): void {
     this.#startsAgain = true;
+    this.#decided?.resolve();
+  }
+
+  /** Starts no other rank here. */
+  giveUp(): void {
+    this.#startsAgain = false;
+    this.#decided?.resolve();
   }
 
   /** Hears nothing more of its rank, whose host is lost. */
   abandon(): void {
     this.#isAbandoned = true;
-    this.#startsAgain = false;
+    this.giveUp();
   }
 
   async terminate(): Promise<void> {
-    this.#startsAgain = false;
+    this.giveUp();
     await this.#handle.terminate();
     await this.outcome;
   }
@@ -95,6 +109,7 @@ export class MemberSlot {
     this.phase = 'starting';
     this.hasEntered = false;
     this.waits = false;
+    this.#decided = undefined;
     this.#startsAgain = false;
     return this.#start({
       restarts,
@@ -114,6 +129,7 @@ export class MemberSlot {
   async #run(): Promise<RankOutcome> {
     for (;;) {
       const outcome = await this.#handle.outcome;
+      await this.#decided?.promise;
       if (!this.#startsAgain) return outcome;
       this.#handle = this.#begin();
     }
