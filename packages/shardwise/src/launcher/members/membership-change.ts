@@ -18,7 +18,7 @@ export interface MembershipChange {
 }
 
 /** Ranks that have come, by the numbers that they were started with. */
-export interface CameRanks {
+interface CameRanks {
   readonly numbers: readonly number[];
   /** The number of ranks with which the generation began. Those with greater numbers are in nobody's place. */
   readonly atFirst: number;
