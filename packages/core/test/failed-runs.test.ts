@@ -27,7 +27,7 @@ function fault({ instructions }: Program): BackendError {
 function faultyDevice(): Backend {
   const device = interpreter();
   return {
-    ...bound(device),
+    ...device,
     compile: async (program) => {
       if (failsToCompile(program)) throw fault(program);
       const executable = await device.compile(program);
@@ -37,21 +37,6 @@ function faultyDevice(): Backend {
           runs++ === failing ? Promise.reject(fault(program)) : executable.run(inputs, outputs),
       };
     },
-  };
-}
-
-function bound(device: Backend): Backend {
-  return {
-    specificationVersion: 1,
-    name: device.name,
-    limits: device.limits,
-    alloc: (bytes) => device.alloc(bytes),
-    free: (buffer) => device.free(buffer),
-    write: (buffer, bytes) => device.write(buffer, bytes),
-    read: (buffer) => device.read(buffer),
-    map: (buffer) => device.map(buffer),
-    compile: (program) => device.compile(program),
-    sync: () => device.sync(),
   };
 }
 

@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs';
 import { cpu } from '@shardwise/backend-cpu';
 import { ConfigError, fromData, LineMesh, noGrad, optim, setRank } from '@shardwise/core';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import { pickedFolder } from '@shardwise/core/extend';
+import { type GgufBlockName, pickedFolder } from '@shardwise/core/extend';
 import { addLora, fromPretrained, type PretrainedModel } from '@shardwise/models';
 import { fsdp, memory } from '@shardwise/strategies';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type GgufBlockName, ggufFormats } from '../src/quantized/gguf-formats.ts';
+import { ggufFormats } from '../src/quantized/gguf-formats.ts';
 import { QuantizedLinear } from '../src/quantized/quantized-linear.ts';
 import { blockTypeOf } from '../src/weights/gguf/block-types.ts';
 

@@ -9,19 +9,11 @@ import { emptyBlocks, QuantizedLinear } from '../src/quantized/quantized-linear.
 function recording(programs: Program[]): Backend {
   const device = interpreter();
   return {
-    specificationVersion: 1,
-    name: device.name,
-    limits: device.limits,
-    alloc: (bytes) => device.alloc(bytes),
-    free: (buffer) => device.free(buffer),
-    write: (buffer, bytes) => device.write(buffer, bytes),
-    read: (buffer) => device.read(buffer),
-    map: (buffer) => device.map(buffer),
+    ...device,
     compile: (program) => {
       programs.push(program);
       return device.compile(program);
     },
-    sync: () => device.sync(),
   };
 }
 

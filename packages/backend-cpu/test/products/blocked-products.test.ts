@@ -1,8 +1,7 @@
-import type { GgufBlockFormat, Program } from '@shardwise/core/spec';
+import { type GgufBlockFormat, ggufBlockFormats, type Program } from '@shardwise/core/spec';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
 import type { CpuBackend } from '../../src/cpu-backend.ts';
-import { blockFormatNames, blockFormats } from '../../src/program/work/block-formats.ts';
 
 /** A product of rows with a weight of `columns` rows of blocks. */
 function programOf(
@@ -39,11 +38,10 @@ describe('a product with a weight in blocks', () => {
 
   it('takes no memory for the numbers of the weight, with one row and with many', ({ skip }) => {
     skip(!backend.limits.native.has('blockedLinear'), 'no machine code decodes blocks');
-    for (const name of blockFormatNames) {
-      const format = { name, ...blockFormats[name] };
+    for (const format of Object.values(ggufBlockFormats)) {
       for (const rows of [1, 33]) {
         const program = programOf(format, rows, 1024, 3);
-        expect(backend.temporaryBytes(program), `${name}, ${rows} rows`).toBe(0);
+        expect(backend.temporaryBytes(program), `${format.name}, ${rows} rows`).toBe(0);
       }
     }
   });

@@ -1,6 +1,7 @@
 // The entry point for authors of backends, process groups, transports, strategies and samplers: interfaces, types, ops
 // and errors, and nothing else.
 export * from './dtype.ts';
+export * from './gguf-blocks.ts';
 export * from './op.ts';
 export * from './backend.ts';
 export * from './process-group.ts';

@@ -1,4 +1,5 @@
 import type { DType, HalfDType, Shape } from './dtype.ts';
+import type { GgufBlockFormat } from './gguf-blocks.ts';
 
 /** No parameters. */
 export type None = Readonly<Record<never, never>>;
@@ -7,20 +8,6 @@ export type None = Readonly<Record<never, never>>;
 export interface SumParams {
   /** 'f32': sums are f32, also of operands of f16 and bf16. Default: the dtype of the operands. */
   readonly sums?: 'f32';
-}
-
-/** The formats of GGUF's blocks, whose scales are among the bytes (ggml-quants.c). */
-export type GgufBlockName =
-  | ('Q4_0' | 'Q4_1' | 'Q5_0' | 'Q5_1' | 'Q8_0')
-  | ('Q4_K' | 'Q5_K' | 'Q6_K');
-
-/** How the elements of a weight are kept in blocks of bytes. */
-export interface GgufBlockFormat {
-  readonly name: GgufBlockName;
-  /** The elements of a block. */
-  readonly elements: number;
-  /** The bytes of a block. */
-  readonly bytes: number;
 }
 
 /** The window of a 2-D convolution. All pairs are `[height, width]`. */

@@ -1,4 +1,4 @@
-import type { DecodedFormat, Tensor } from '@shardwise/core/extend';
+import { type DecodedFormat, isGgufBlockName, type Tensor } from '@shardwise/core/extend';
 
 /** How the elements of a weight are kept in blocks of bytes. */
 export interface BlockFormat {
@@ -11,21 +11,9 @@ export interface BlockFormat {
   readonly decode: (bytes: Tensor) => Tensor;
 }
 
-/** Names by themselves, because most models have no such blocks and do without the code that decodes them. */
-const ggufNames = {
-  Q4_0: true,
-  Q4_1: true,
-  Q5_0: true,
-  Q5_1: true,
-  Q8_0: true,
-  Q4_K: true,
-  Q5_K: true,
-  Q6_K: true,
-} satisfies Record<DecodedFormat['name'], true>;
-
 /** Whether a format is one of GGUF's, whose scales are among the bytes. */
 export function isGgufFormat(format: BlockFormat): format is DecodedFormat {
-  return Object.hasOwn(ggufNames, format.name);
+  return isGgufBlockName(format.name);
 }
 
 /** The number that `width` bits of bytes are, from bit `shift` on. Shape: f32 N -> N. */

@@ -1,24 +1,23 @@
-import { concat, type DecodedFormat, stack, type Tensor } from '@shardwise/core/extend';
+import {
+  concat,
+  type DecodedFormat,
+  ggufBlockFormats,
+  type GgufBlockName,
+  stack,
+  type Tensor,
+} from '@shardwise/core/extend';
 import { fieldOf } from './block-format.ts';
-
-export type GgufBlockName = DecodedFormat['name'];
 
 /** A decoder of blocks whose bytes are numbers of f32 already. */
 type Decode = (bytes: Tensor, blocks: number) => Tensor;
 
-function format(
-  name: GgufBlockName,
-  elements: number,
-  bytes: number,
-  decode: Decode,
-): DecodedFormat {
+function format(name: GgufBlockName, decode: Decode): DecodedFormat {
+  const sizes = ggufBlockFormats[name];
   return {
-    name,
-    elements,
-    bytes,
+    ...sizes,
     decode: (stored) => {
       const [blocks = 0] = stored.shape;
-      return decode(stored.to('f32'), blocks).reshape([blocks, elements]);
+      return decode(stored.to('f32'), blocks).reshape([blocks, sizes.elements]);
     },
   };
 }
@@ -29,39 +28,37 @@ function format(
  */
 export const ggufFormats: Readonly<Record<GgufBlockName, DecodedFormat>> = {
   // d, q of 4 bits
-  Q4_0: format('Q4_0', 32, 18, (bytes) => halvesOf(bytes, 2, 16).sub(8).mul(halfAt(bytes, 0))),
+  Q4_0: format('Q4_0', (bytes) => halvesOf(bytes, 2, 16).sub(8).mul(halfAt(bytes, 0))),
   // d, m, q of 4 bits
-  Q4_1: format('Q4_1', 32, 20, (bytes) =>
+  Q4_1: format('Q4_1', (bytes) =>
     halvesOf(bytes, 4, 16).mul(halfAt(bytes, 0)).add(halfAt(bytes, 2)),
   ),
   // d, the fifth bits of q, the other four
-  Q5_0: format('Q5_0', 32, 22, (bytes, blocks) =>
+  Q5_0: format('Q5_0', (bytes, blocks) =>
     halvesOf(bytes, 6, 16)
       .add(bitsAt(bytes, 2, 4).reshape([blocks, 32]).mul(16))
       .sub(16)
       .mul(halfAt(bytes, 0)),
   ),
   // d, m, the fifth bits of q, the other four
-  Q5_1: format('Q5_1', 32, 24, (bytes, blocks) =>
+  Q5_1: format('Q5_1', (bytes, blocks) =>
     halvesOf(bytes, 8, 16)
       .add(bitsAt(bytes, 4, 4).reshape([blocks, 32]).mul(16))
       .mul(halfAt(bytes, 0))
       .add(halfAt(bytes, 2)),
   ),
   // d, q of 8 bits with a sign
-  Q8_0: format('Q8_0', 32, 34, (bytes) => signed(part(bytes, 2, 32)).mul(halfAt(bytes, 0))),
+  Q8_0: format('Q8_0', (bytes) => signed(part(bytes, 2, 32)).mul(halfAt(bytes, 0))),
   // d, m, scales, q of 4 bits
-  Q4_K: format('Q4_K', 256, 144, (bytes, blocks) =>
-    scaledParts(bytes, blocks, quarters(bytes, blocks, 16)),
-  ),
+  Q4_K: format('Q4_K', (bytes, blocks) => scaledParts(bytes, blocks, quarters(bytes, blocks, 16))),
   // d, m, scales, the fifth bits of q, the other four
-  Q5_K: format('Q5_K', 256, 176, (bytes, blocks) => {
+  Q5_K: format('Q5_K', (bytes, blocks) => {
     // Bit j of the bytes is that of the j-th 32 elements.
     const fifth = bitsAt(bytes, 16, 32).transpose(1, 2);
     return scaledParts(bytes, blocks, quarters(bytes, blocks, 48).add(fifth.mul(16)));
   }),
   // the low four bits of q, the other two, scales with a sign, d
-  Q6_K: format('Q6_K', 256, 210, (bytes, blocks) => {
+  Q6_K: format('Q6_K', (bytes, blocks) => {
     const lower = part(bytes, 0, 128).reshape([blocks, 2, 64]);
     const low = stack([fieldOf(lower, 0, 4), fieldOf(lower, 4, 4)], 2);
     const upper = part(bytes, 128, 64).reshape([blocks, 2, 32]);

@@ -1,3 +1,4 @@
+import { ggufBlockFormats, isGgufBlockName } from '@shardwise/core/spec';
 import {
   AMX_BLOCK_UNITS,
   AMX_ROWS,
@@ -28,7 +29,6 @@ import {
 } from './operand-panels.ts';
 import { TaskList } from '../../emit/products/task-list.ts';
 import type { ProductCode, Side, TileSource } from '../../emit/products/product-code.ts';
-import { blockFormats, isOfBlocks } from '../../program/work/block-formats.ts';
 import { bytesOfPacking, bytesOfResult, type Packing } from '../../program/work/product-kinds.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import { columnsOf } from './split-products.ts';
@@ -108,13 +108,13 @@ function addProduct(
 
 /** The elements of a block of the right operand, or 1. */
 function elementsOfBlock({ rightPacking }: MatrixProduct): number {
-  return isOfBlocks(rightPacking) ? blockFormats[rightPacking].elements : 1;
+  return isGgufBlockName(rightPacking) ? ggufBlockFormats[rightPacking].elements : 1;
 }
 
 /** The bytes into a lane at which an element begins. Elements of blocks begin with their block. */
 function bytesAlong(packing: Packing, element: number, stride: number): number {
-  if (!isOfBlocks(packing)) return bytesOfPacking(packing) * element * stride;
-  const { elements, bytes } = blockFormats[packing];
+  if (!isGgufBlockName(packing)) return bytesOfPacking(packing) * element * stride;
+  const { elements, bytes } = ggufBlockFormats[packing];
   return (element / elements) * bytes;
 }
 
@@ -166,7 +166,7 @@ function transposesRight({ right }: MatrixProduct): boolean {
 /** Whether whole panels of columns are read where they lie, because few rows read them. */
 function readsRight(product: MatrixProduct, code: ProductCode): boolean {
   const { kind, rows, columns, depth, left, right, rightPacking } = product;
-  if (isOfBlocks(rightPacking)) return false;
+  if (isGgufBlockName(rightPacking)) return false;
   const panels = code.panels(kind);
   const rowBytes = laneBytes(product, { start: 0, size: depth }, code);
   if (transposesRight(product)) {

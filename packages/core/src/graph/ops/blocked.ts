@@ -1,5 +1,6 @@
 import type { ValueType } from '../../spec/dtype.ts';
-import type { GgufBlockFormat, OpParams } from '../../spec/op.ts';
+import type { GgufBlockFormat } from '../../spec/gguf-blocks.ts';
+import type { OpParams } from '../../spec/op.ts';
 import { currentEra, setEra } from '../create-node.ts';
 import type { Node } from '../node.ts';
 import { type CompositeEntries, product } from '../op-entry.ts';

@@ -6,7 +6,7 @@ import { cast } from '../../graph/ops/elementwise.ts';
 import { reshape } from '../../graph/ops/movement.ts';
 import { composedAll } from '../../realize/pending/small-values.ts';
 import type { ValueType } from '../../spec/dtype.ts';
-import type { GgufBlockFormat } from '../../spec/op.ts';
+import type { GgufBlockFormat } from '../../spec/gguf-blocks.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 
 /** A format of blocks, and how its blocks are decoded by operations on tensors. */

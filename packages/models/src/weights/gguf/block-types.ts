@@ -1,5 +1,10 @@
-import { CheckpointError, type DType } from '@shardwise/core/extend';
-import type { GgufBlockName } from '../../quantized/gguf-formats.ts';
+import {
+  CheckpointError,
+  type DType,
+  type GgufBlockFormat,
+  ggufBlockFormats,
+  type GgufBlockName,
+} from '@shardwise/core/extend';
 import {
   type BlockDecoder,
   decodeQ40,
@@ -10,8 +15,6 @@ import {
   decodeQ5K,
   decodeQ6K,
   decodeQ80,
-  QK,
-  QK_K,
 } from './decode-blocks.ts';
 
 /** Numbers that are stored one by one, as they are. */
@@ -25,10 +28,7 @@ export interface PlainType {
 }
 
 /** Numbers that are stored in blocks: `elements` numbers take `bytes` bytes. */
-export interface QuantisedType {
-  readonly name: GgufBlockName;
-  readonly elements: number;
-  readonly bytes: number;
+export interface QuantisedType extends GgufBlockFormat {
   readonly dtype: 'f32';
   readonly decode: BlockDecoder;
 }
@@ -40,13 +40,8 @@ function plain(name: string, dtype: DType, bytes: number): PlainType {
   return { name, elements: 1, bytes, dtype, decode: null };
 }
 
-function quantised(
-  name: GgufBlockName,
-  elements: number,
-  bytes: number,
-  decode: BlockDecoder,
-): QuantisedType {
-  return { name, elements, bytes, dtype: 'f32', decode };
+function quantised(name: GgufBlockName, decode: BlockDecoder): QuantisedType {
+  return { ...ggufBlockFormats[name], dtype: 'f32', decode };
 }
 
 /** The bytes of a tensor of blocks, as numbers of u8. */
@@ -56,14 +51,14 @@ export const bytesOfBlocks: PlainType = plain('bytes', 'u8', 1);
 const types: ReadonlyMap<number, BlockType> = new Map<number, BlockType>([
   [0, plain('F32', 'f32', 4)],
   [1, plain('F16', 'f16', 2)],
-  [2, quantised('Q4_0', QK, 18, decodeQ40)],
-  [3, quantised('Q4_1', QK, 20, decodeQ41)],
-  [6, quantised('Q5_0', QK, 22, decodeQ50)],
-  [7, quantised('Q5_1', QK, 24, decodeQ51)],
-  [8, quantised('Q8_0', QK, 34, decodeQ80)],
-  [12, quantised('Q4_K', QK_K, 144, decodeQ4K)],
-  [13, quantised('Q5_K', QK_K, 176, decodeQ5K)],
-  [14, quantised('Q6_K', QK_K, 210, decodeQ6K)],
+  [2, quantised('Q4_0', decodeQ40)],
+  [3, quantised('Q4_1', decodeQ41)],
+  [6, quantised('Q5_0', decodeQ50)],
+  [7, quantised('Q5_1', decodeQ51)],
+  [8, quantised('Q8_0', decodeQ80)],
+  [12, quantised('Q4_K', decodeQ4K)],
+  [13, quantised('Q5_K', decodeQ5K)],
+  [14, quantised('Q6_K', decodeQ6K)],
   [30, plain('BF16', 'bf16', 2)],
 ]);
 

@@ -1,9 +1,9 @@
 // Decoders of GGUF's blocks to f32, on the host. `d` and `m` are numbers of f16. The formats are those of ggml-quants.c.
 
 /** The number of elements of a small block. */
-export const QK = 32;
+const QK = 32;
 /** The number of elements of a large one, of the types whose names end in K. */
-export const QK_K = 256;
+const QK_K = 256;
 
 /** Decodes whole blocks. Shape: bytes [n · bytes of a block] -> values [n · elements of a block]. */
 export type BlockDecoder = (bytes: Uint8Array<ArrayBuffer>, values: Float32Array) => void;

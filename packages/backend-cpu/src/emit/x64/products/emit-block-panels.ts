@@ -23,9 +23,8 @@ import {
   ymm,
 } from '../operands.ts';
 import type { Label } from '../../label.ts';
-import type { GgufBlockName } from '@shardwise/core/spec';
+import { ggufBlockFormats, type GgufBlockName } from '@shardwise/core/spec';
 import { operandOffset } from '../../products/task-layout.ts';
-import { blockFormats } from '../../../program/work/block-formats.ts';
 import { taskField } from './task-fields.ts';
 import { type BlockTails, GROUP_LANES, NUMBERS } from './emit-block-tails.ts';
 import { emitTransposedBytes } from './emit-transposed-bytes.ts';
@@ -44,7 +43,7 @@ export function emitBlockPacking(
   panelLanes: number,
   tails: BlockTails,
 ): Label {
-  const { elements, bytes } = blockFormats[name];
+  const { elements, bytes } = ggufBlockFormats[name];
   const constants = code.label();
   const start = code.entry();
   const tableBytes = 8 * panelLanes;

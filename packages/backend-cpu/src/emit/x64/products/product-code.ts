@@ -1,3 +1,4 @@
+import { ggufBlockFormats } from '@shardwise/core/spec';
 import { Assembler } from '../assembler.ts';
 import { codeAt, type ExecutableMemory, placeCode } from '../../../memory/executable-memory.ts';
 import { emitCalls } from '../emit-calls.ts';
@@ -12,7 +13,6 @@ import { emitTile, type TileOptions } from './emit-tile.ts';
 import { emitTiles } from './emit-tiles.ts';
 import { AMX_ROWS, AMX_UNITS, type PanelShape, unitBytesOf } from '../../products/panels.ts';
 import { TASK_BYTES } from '../../products/task-layout.ts';
-import { blockFormatNames } from '../../../program/work/block-formats.ts';
 import { Avx2Vectors } from './vectors/avx2-vectors.ts';
 import { Avx512Vectors } from './vectors/avx512-vectors.ts';
 import type { Vectors } from './vectors/vectors.ts';
@@ -48,7 +48,7 @@ export function createProductCode(
     }
   }
   const tails = emitBlockTails(code, vectors.tile.columns);
-  for (const name of blockFormatNames) {
+  for (const { name } of Object.values(ggufBlockFormats)) {
     const label = emitBlockPacking(code, name, vectors.tile.columns, tails);
     labels.set(`right ${name} true`, label);
   }
