@@ -14,19 +14,9 @@ export class ProcessPool {
   /** Those whose call has not ended. A later call would get its answer. */
   readonly #busy = new Set<ChildProcess>();
 
-  /**
-   * Returns process `rank` of the pool, so that a test can kill or stop it. The process is replaced at the next call.
-   */
+  /** Returns process `rank` of the pool, so that a test can kill or stop it. The next call replaces one that has ended. */
   process(rank: number): ChildProcess {
-    const known = this.#processes[rank];
-    if (known?.connected && !this.#busy.has(known)) return known;
-    known?.kill('SIGKILL');
-    const started = fork(new URL('../../../test/support/rank-loop.ts', import.meta.url), {
-      serialization: 'advanced',
-      execArgv: ['--conditions=@shardwise/source'],
-    });
-    this.#processes[rank] = started;
-    return started;
+    return this.#processes[rank] ?? this.#start(rank);
   }
 
   /** Calls the function as each of `size` ranks. Returns how each call ended, in rank order. */
@@ -35,16 +25,27 @@ export class ProcessPool {
   }
 
   async end(): Promise<void> {
-    const running = this.#processes
-      .splice(0)
-      .filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
+    const running = this.#processes.splice(0).filter((child) => !hasEnded(child));
     const ended = running.map((child) => once(child, 'exit'));
     for (const child of running) child.kill('SIGKILL');
     await Promise.all(ended);
   }
 
+  #start(rank: number): ChildProcess {
+    const started = fork(new URL('../../../test/support/rank-loop.ts', import.meta.url), {
+      serialization: 'advanced',
+      execArgv: ['--conditions=@shardwise/source'],
+    });
+    this.#processes[rank] = started;
+    return started;
+  }
+
   #call(rank: number, task: RankTask): Promise<RankOutcome> {
-    const child = this.process(rank);
+    let child = this.process(rank);
+    if (hasEnded(child) || !child.connected || this.#busy.has(child)) {
+      child.kill('SIGKILL');
+      child = this.#start(rank);
+    }
     return new Promise((resolve) => {
       this.#busy.add(child);
       const onMessage = (answer: RankMessage): void => {
@@ -68,4 +69,9 @@ export class ProcessPool {
       child.send(task);
     });
   }
+}
+
+/** A process is still connected for a moment after it has ended. */
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }
