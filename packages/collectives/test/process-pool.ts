@@ -14,9 +14,10 @@ export class ProcessPool {
   /** Those whose call has not ended. A later call would get its answer. */
   readonly #busy = new Set<ChildProcess>();
 
-  /** Returns process `rank` of the pool, so that a test can kill or stop it. The next call replaces one that has ended. */
+  /** Returns process `rank` of the pool, which has its call or gets the next one, so that a test can kill or stop it. */
   process(rank: number): ChildProcess {
-    return this.#processes[rank] ?? this.#start(rank);
+    const known = this.#processes[rank];
+    return known === undefined || hasEnded(known) ? this.#start(rank) : known;
   }
 
   /** Calls the function as each of `size` ranks. Returns how each call ended, in rank order. */
@@ -25,7 +26,9 @@ export class ProcessPool {
   }
 
   async end(): Promise<void> {
-    const running = this.#processes.splice(0).filter((child) => !hasEnded(child));
+    const running = this.#processes
+      .splice(0)
+      .filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
     const ended = running.map((child) => once(child, 'exit'));
     for (const child of running) child.kill('SIGKILL');
     await Promise.all(ended);
@@ -42,7 +45,7 @@ export class ProcessPool {
 
   #call(rank: number, task: RankTask): Promise<RankOutcome> {
     let child = this.process(rank);
-    if (hasEnded(child) || !child.connected || this.#busy.has(child)) {
+    if (this.#busy.has(child)) {
       child.kill('SIGKILL');
       child = this.#start(rank);
     }
@@ -71,7 +74,7 @@ export class ProcessPool {
   }
 }
 
-/** A process is still connected for a moment after it has ended. */
-function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
-  return exitCode !== null || signalCode !== null;
+/** A process that has ended is still connected for a moment. */
+function hasEnded({ connected, exitCode, signalCode }: ChildProcess): boolean {
+  return !connected || exitCode !== null || signalCode !== null;
 }
