@@ -1,5 +1,5 @@
 /** One period of work of this rank. */
-export interface TimelineEvent {
+export interface TimelineEvent extends EventFacts {
   readonly name: string;
   /**
    * `stage` is one action of a pipeline's schedule, such as `1F0`, without waiting for messages. Other events
@@ -9,7 +9,17 @@ export interface TimelineEvent {
   /** Milliseconds since the epoch, with a fraction (performance.timeOrigin + performance.now()). */
   readonly startMs: number;
   readonly durationMs: number;
+}
+
+/** What is known of an event beside its time. */
+export interface EventFacts {
   readonly detail?: string;
+  /** The bytes of a collective's inputs or outputs, whichever are more, or of a transfer. */
+  readonly bytes?: number;
+  /** The axis of the mesh on which ranks have met in a collective. */
+  readonly axis?: string;
+  /** The number of these ranks. */
+  readonly ranks?: number;
 }
 
 /** Counters of this rank since it began. Times are milliseconds of this rank's thread. */

@@ -1,5 +1,5 @@
 import { rankState } from './ambient.ts';
-import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
+import type { EventFacts, Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 /** A snapshot of counters. Subtract two snapshots to see what happened between them. */
 export function statistics(): Statistics {
@@ -27,10 +27,10 @@ export function record(
   category: TimelineEvent['category'],
   name: string,
   start: number,
-  detail?: string,
+  facts?: EventFacts,
 ): number {
   const durationMs = performance.now() - start;
-  tell(category, name, start, durationMs, detail);
+  tell(category, name, start, durationMs, facts);
   return durationMs;
 }
 
@@ -47,7 +47,7 @@ export function recordOnDevice(
 ): number {
   const begin = Math.max(start, rankState.deviceIdleFrom);
   rankState.deviceIdleFrom = begin + durationMs;
-  tell(category, name, begin, durationMs, undefined);
+  tell(category, name, begin, durationMs);
   return durationMs;
 }
 
@@ -56,7 +56,7 @@ function tell(
   name: string,
   start: number,
   durationMs: number,
-  detail: string | undefined,
+  facts?: EventFacts,
 ): void {
   const { timelineListeners } = rankState;
   if (timelineListeners.size > 0) {
@@ -65,7 +65,7 @@ function tell(
       category,
       startMs: performance.timeOrigin + start,
       durationMs,
-      ...(detail === undefined ? {} : { detail }),
+      ...facts,
     };
     for (const listener of timelineListeners) listener(event);
   }

@@ -66,7 +66,7 @@ describe('a cluster from a trace', () => {
       pid: 0,
       tid: 0,
       dur: 1e6 * (1e-4 + bytes / 2e9),
-      args: { detail: `${bytes} bytes` },
+      args: { bytes },
     });
     const { links } = clusterFromTrace(
       { traceEvents: [...kernels, transfer(1e6), transfer(1e7), transfer(1e8)] },
@@ -99,7 +99,7 @@ describe('a cluster from a trace', () => {
       { cat: 'kernel', name: 'sgemm', dur: 5, pid: 1, tid: 0 },
       { cat: 'kernel', pid: 1, tid: 0, dur: 1e300, args: { flops: 1, bytes: 1, calls: 1 } },
       { cat: 'kernel', pid: 1, tid: 0, dur: -1, args: { flops: 1, bytes: 1, calls: 1 } },
-      { cat: 'transfer', pid: 0, tid: 0, dur: 1, args: { detail: 'a lot' } },
+      { cat: 'transfer', pid: 0, tid: 0, dur: 1, args: { bytes: 'a lot' } },
     ];
     expect(clusterFromTrace({ traceEvents: [...strange, ...kernels] }, host)).toEqual(
       clusterFromTrace({ traceEvents: kernels }, host),

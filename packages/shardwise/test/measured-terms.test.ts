@@ -9,7 +9,7 @@ type Span = readonly [
   name: string,
   from: number,
   to: number,
-  detail?: string,
+  axis?: string,
 ];
 
 function timeline(spans: readonly Span[], rank = 0): Timeline {
@@ -19,23 +19,21 @@ function timeline(spans: readonly Span[], rank = 0): Timeline {
     step: 2,
     startMs: head.startMs,
     endMs: head.startMs + 100,
-    events: spans.map(([category, name, from, to, detail]) => ({
+    events: spans.map(([category, name, from, to, axis]) => ({
       name,
       category,
       startMs: head.startMs + from,
       durationMs: to - from,
-      detail,
+      axis,
     })),
   };
 }
-
-const reduction = '4096 bytes on dp of 2';
 
 test('of a message, the time counts in which the rank computes nothing', () => {
   const terms = exposedTerms(
     timeline([
       ['compute', '9 ops', 0, 40],
-      ['collective', 'allReduce', 30, 60, reduction],
+      ['collective', 'allReduce', 30, 60, 'dp'],
       ['compute', '1 ops', 50, 55],
     ]),
   );
@@ -45,9 +43,9 @@ test('of a message, the time counts in which the rank computes nothing', () => {
 test('while several messages are under way, the one that began first is waited for', () => {
   const terms = exposedTerms(
     timeline([
-      ['collective', 'allReduce', 0, 20, '8 bytes on tp of 4'],
-      ['collective', 'allReduce', 10, 50, reduction],
-      ['transfer', 'pageOut', 45, 70, '64 bytes'],
+      ['collective', 'allReduce', 0, 20, 'tp'],
+      ['collective', 'allReduce', 10, 50, 'dp'],
+      ['transfer', 'pageOut', 45, 70],
     ]),
   );
   expect(terms).toEqual({ tensorParallel: 0.02, dataParallel: 0.03, offload: 0.02 });
@@ -56,9 +54,9 @@ test('while several messages are under way, the one that began first is waited f
 test('exchanges of tokens are expert parallelism, and sums on the same axis data parallelism', () => {
   const terms = exposedTerms(
     timeline([
-      ['collective', 'allToAllRows', 0, 10, '64 bytes on ep of 2'],
-      ['collective', 'allReduce', 10, 30, '64 bytes on ep of 2'],
-      ['collective', 'allReduce', 30, 90, '64 bytes on an-axis-of-the-user of 2'],
+      ['collective', 'allToAllRows', 0, 10, 'ep'],
+      ['collective', 'allReduce', 10, 30, 'ep'],
+      ['collective', 'allReduce', 30, 90, 'an-axis-of-the-user'],
     ]),
   );
   expect(terms).toEqual({ expertParallel: 0.01, dataParallel: 0.02 });
@@ -79,7 +77,7 @@ test('between its actions, a stage waits for other stages unless it plans or rea
 
 test('figures are means over the ranks, and profiles tell what was computed', () => {
   const waits = [0, 1].map((rank) =>
-    timeline([['collective', 'allReduce', 0, 10 + 10 * rank, reduction]], rank),
+    timeline([['collective', 'allReduce', 0, 10 + 10 * rank, 'dp']], rank),
   );
   const profiles = [0, 1].map((rank) => profileOf({ rank, steps: 2, betweenMs: 4 }));
   const state = runOf([...reports(3), ...waits, ...profiles]);

@@ -16,7 +16,7 @@ const traceSchema = z.object({
 });
 
 function entry(name: string, category: TimelineEntry['category'], atMs: number): TimelineEntry {
-  return { name, category, startMs: head.startMs + atMs, durationMs: 10, detail: '4096 bytes' };
+  return { name, category, startMs: head.startMs + atMs, durationMs: 10, bytes: 4096 };
 }
 
 function timeline(rank: number, step: number, durationMs = 100): Timeline {
@@ -258,7 +258,7 @@ describe('the trace', () => {
         { name: 'thread_name', ph: 'M', tid: 1, args: { name: 'rank 1' } },
         { name: 'step 4', ph: 'X', tid: 0, ts: 0, dur: 100_000 },
         { name: 'forward', ph: 'X', cat: 'compute', tid: 0, ts: 5000, dur: 10_000 },
-        { name: 'allReduce', cat: 'collective', args: { detail: '4096 bytes' } },
+        { name: 'allReduce', cat: 'collective', args: { bytes: 4096 } },
         { name: 'step 4', tid: 1 },
         { name: 'forward', tid: 1 },
         { name: 'allReduce', tid: 1 },
@@ -267,13 +267,13 @@ describe('the trace', () => {
   });
 
   it('says of a message how much it sent to whom, and of kernels what they did in a step', () => {
-    const message = { ...entry('allReduce', 'collective', 20), detail: '4096 bytes on dp of 2' };
+    const message = { ...entry('allReduce', 'collective', 20), axis: 'dp', ranks: 2 };
     const recorded = { ...timeline(0, 4), events: [message] };
     const { traceEvents } = traceSchema.parse(
       JSON.parse(chromeTrace([recorded], [profileOf({ rank: 1 })])),
     );
     expect(traceEvents.find(({ cat }) => cat === 'collective')).toMatchObject({
-      args: { detail: '4096 bytes on dp of 2', bytes: 4096, axis: 'dp', ranks: 2 },
+      args: { bytes: 4096, axis: 'dp', ranks: 2 },
     });
     const kernels = traceEvents.filter(({ cat }) => cat === 'kernel');
     expect(kernels.map(({ name, tid, ts, dur }) => [name, tid, ts, dur])).toEqual([

@@ -155,9 +155,9 @@ async function countStep(
   await step();
   let volumeBytes = 0;
   const before = statistics();
-  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+  const unsubscribe = subscribe(({ category, name, bytes = 0 }) => {
     if (category !== 'collective' || name === 'sendRecv') return;
-    volumeBytes += (name === 'allReduce' ? 2 : 1) * Number.parseInt(detail, 10);
+    volumeBytes += (name === 'allReduce' ? 2 : 1) * bytes;
   });
   await step();
   unsubscribe();

@@ -210,8 +210,8 @@ async function train(
   const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
   const losses: number[] = [];
   const ran: string[] = [];
-  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
-    if (category === 'collective') ran.push(`${name} ${Number.parseInt(detail, 10)}`);
+  const unsubscribe = subscribe(({ category, name, bytes = 0 }) => {
+    if (category === 'collective') ran.push(`${name} ${bytes}`);
   });
   const share = globalBatch / size;
   for (let step = 0; step < 4; step++) {

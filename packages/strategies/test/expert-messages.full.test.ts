@@ -45,9 +45,9 @@ async function messages(strategy: Strategy, start: number, count = tokens): Prom
     await optimizer.step();
   };
   await step();
-  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+  const unsubscribe = subscribe(({ category, name, bytes = 0 }) => {
     if (category !== 'collective') return;
-    sent.push(`${name === 'allToAllRows' ? 'allToAll' : name} ${Number.parseInt(detail, 10)}`);
+    sent.push(`${name === 'allToAllRows' ? 'allToAll' : name} ${bytes}`);
   });
   await step();
   unsubscribe();

@@ -375,9 +375,9 @@ async function messagesOf({ build, loss, styles }: Training, options = {}): Prom
   const result = loss(parallel.forward(ids), targets);
   result.backward();
   const messages: Message[] = [];
-  const stop = subscribe(({ category, name, detail = '' }) => {
+  const stop = subscribe(({ category, name, bytes = 0 }) => {
     if (category !== 'collective') return;
-    messages.push({ operation: name, bytes: Number.parseInt(detail, 10) });
+    messages.push({ operation: name, bytes });
   });
   await result.item();
   stop();

@@ -192,8 +192,9 @@ async function train(
   const messages: string[][] = [];
   for (let step = 0; step < steps; step++) {
     const sent: string[] = [];
-    const unsubscribe = subscribe(({ category, name, detail = '' }) => {
-      if (category === 'collective') sent.push(`${name} ${detail}`);
+    const unsubscribe = subscribe(({ category, name, ...facts }) => {
+      if (category === 'collective')
+        sent.push([name, facts.bytes, facts.axis, facts.ranks].join(' '));
     });
     optimizer.zeroGrad();
     const made: Tensor[] = [];

@@ -132,9 +132,9 @@ async function trainFrom(
 async function count(training: Training, rank: RankInThread) {
   const sent: Record<string, number> = {};
   const before = statistics();
-  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+  const unsubscribe = subscribe(({ category, name, bytes = 0 }) => {
     if (category !== 'collective') return;
-    sent[name] = (sent[name] ?? 0) + Number.parseInt(detail, 10);
+    sent[name] = (sent[name] ?? 0) + bytes;
   });
   training.model.zeroGrad();
   const { x, y } = batchOf(steps, rank);

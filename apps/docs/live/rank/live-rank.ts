@@ -145,11 +145,9 @@ interface Work {
 type Message = Pick<MessageCount, 'operation' | 'bytes'>;
 
 function recordWork({ spans, messages }: Work): () => void {
-  return profiler.subscribe(({ category, name, startMs, durationMs, detail = '' }) => {
+  return profiler.subscribe(({ category, name, startMs, durationMs, bytes = 0 }) => {
     if (spans.length < MOST_SPANS) spans.push({ category, name, startMs, durationMs });
-    if (category === 'collective') {
-      messages.push({ operation: name, bytes: Number.parseInt(detail, 10) });
-    }
+    if (category === 'collective') messages.push({ operation: name, bytes });
   });
 }
 

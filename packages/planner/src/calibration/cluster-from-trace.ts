@@ -44,7 +44,7 @@ const transferSchema = z.object({
   ...place,
   cat: z.literal('transfer'),
   dur: microseconds,
-  args: z.object({ detail: z.string().regex(/^\d{1,15} bytes$/) }),
+  args: z.object({ bytes: amount }),
 });
 const stepSchema = z.object({ ...place, cat: z.literal('step'), ts: amount, dur: microseconds });
 const traceSchema = z.object({ traceEvents: z.array(z.unknown()).max(MAX_EVENTS) });
@@ -197,7 +197,7 @@ function transferLink(events: readonly Event[]): ClusterLink | undefined {
   return linkFromMessages(
     transfers.map(({ args, dur }) => ({
       name: 'sendRecv',
-      bytes: Number.parseInt(args.detail, 10),
+      bytes: args.bytes,
       ranks: 2,
       seconds: dur / 1e6,
     })),

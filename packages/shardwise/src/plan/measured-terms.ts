@@ -1,6 +1,5 @@
 import { type MeasurableTerm, measurableTerms } from '@shardwise/planner';
 import { representativeStep } from '../report/timeline-chart.ts';
-import { messageDetail } from '../run-state/message-detail.ts';
 import type { RankProfile } from '../run-state/rank-profile.ts';
 import type { RunState } from '../run-state/run-state.ts';
 import type { Timeline, TimelineEntry } from '../run-state/run-message.ts';
@@ -117,8 +116,7 @@ const termOfAxis: ReadonlyMap<string, MeasurableTerm> = new Map([
   ['pp', 'pipelineParallel'],
 ]);
 
-function termOf({ name, detail }: TimelineEntry): Wait['term'] {
-  const axis = messageDetail(detail)?.axis ?? '';
+function termOf({ name, axis = '' }: TimelineEntry): Wait['term'] {
   // Ranks of experts exchange tokens; what they sum are gradients of the other parameters.
   if (axis === 'ep' && name.startsWith('allToAll')) return 'expertParallel';
   return termOfAxis.get(axis) ?? 'other';

@@ -1,4 +1,3 @@
-import { messageDetail } from '../run-state/message-detail.ts';
 import type { RankProfile } from '../run-state/rank-profile.ts';
 import type { Timeline, TimelineEntry } from '../run-state/run-message.ts';
 
@@ -60,10 +59,14 @@ export function chromeTrace(
   return JSON.stringify({ traceEvents, displayTimeUnit: 'ms' });
 }
 
-function argsOf({ category, detail }: TimelineEntry): Pick<TraceEvent, 'args'> {
-  if (detail === undefined) return {};
-  const message = category === 'collective' ? messageDetail(detail) : undefined;
-  return { args: { detail, ...message } };
+function argsOf({ detail, bytes, axis, ranks }: TimelineEntry): Pick<TraceEvent, 'args'> {
+  const args = {
+    ...(detail === undefined ? {} : { detail }),
+    ...(bytes === undefined ? {} : { bytes }),
+    ...(axis === undefined ? {} : { axis }),
+    ...(ranks === undefined ? {} : { ranks }),
+  };
+  return Object.keys(args).length === 0 ? {} : { args };
 }
 
 /** What a rank computed in a step of its profile, by module, phase and operation, in the order of the time that it took. */

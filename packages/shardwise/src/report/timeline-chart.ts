@@ -87,20 +87,33 @@ export function timelineChart(
 }
 
 function box(
-  { name, category, startMs, durationMs, detail }: TimelineEntry,
+  { name, category, startMs, durationMs, ...facts }: TimelineEntry,
   y: number,
   origin: number,
   x: (ms: number) => number,
 ): string {
   const left = Math.max(LEFT, x(startMs - origin));
   const right = Math.max(left + 0.6, x(startMs - origin + durationMs));
-  const tip = [name, formatMilliseconds(durationMs), ...(detail === undefined ? [] : [detail])];
+  const tip = [name, formatMilliseconds(durationMs), ...wordsOf(facts)];
   const colour = category === 'stage' ? stageColour(name) : categoryColours[category];
   const label =
     category === 'stage' && right - left > 8 * name.length
       ? `<text class="label" x="${pixel((left + right) / 2)}" y="${y + LANE / 2}" dy="0.32em" text-anchor="middle">${escapeHtml(name)}</text>`
       : '';
   return `<rect class="box" style="fill:${colour}" x="${pixel(left)}" y="${y}" width="${pixel(right - left)}" height="${LANE}" rx="1.5" data-tip="${escapeHtml(tip.join('\n'))}"/>${label}`;
+}
+
+function wordsOf({
+  detail,
+  bytes,
+  axis,
+  ranks,
+}: Pick<TimelineEntry, 'detail' | 'bytes' | 'axis' | 'ranks'>): readonly string[] {
+  return [
+    ...(detail === undefined ? [] : [detail]),
+    ...(bytes === undefined ? [] : [`${bytes} bytes`]),
+    ...(axis === undefined ? [] : [`on ${axis} of ${ranks}`]),
+  ];
 }
 
 /**

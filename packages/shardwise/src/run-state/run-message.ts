@@ -55,6 +55,11 @@ export interface TimelineEntry {
   readonly startMs: number;
   readonly durationMs: number;
   readonly detail?: string | undefined;
+  /** What a collective or a transfer has moved. */
+  readonly bytes?: number | undefined;
+  /** The axis of the ranks of a collective, and their number. */
+  readonly axis?: string | undefined;
+  readonly ranks?: number | undefined;
 }
 
 /** A value that a line of the report's head may show. */
@@ -174,6 +179,9 @@ const rankMessage = z.discriminatedUnion('kind', [
         startMs: z.number(),
         durationMs: milliseconds,
         detail: z.string().optional(),
+        bytes: bytes.optional(),
+        axis: z.string().max(100).optional(),
+        ranks: z.int().min(1).max(1e6).optional(),
       }),
     ),
   }),

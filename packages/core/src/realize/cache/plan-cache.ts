@@ -119,8 +119,8 @@ export class PlanCache {
     const signature = this.#signatures.of(subgraph, outputs);
     const family = this.#familyOf(signature);
     const found = this.#find(family, signature);
-    const detail = `${subgraph.computed.length} nodes`;
-    count('graphMs', record('graph', 'look up the plan', start, detail));
+    const facts = { detail: `${subgraph.computed.length} nodes` };
+    count('graphMs', record('graph', 'look up the plan', start, facts));
     if (found !== null && takesNumbers(found.entry, signature.numbers)) {
       this.#used.delete(found.entry);
       this.#used.add(found.entry);
@@ -129,7 +129,7 @@ export class PlanCache {
     }
     const compileStart = performance.now();
     const made = await this.#make(subgraph, outputs, family, signature, found?.entry ?? null);
-    count('compileMs', record('graph', 'make a plan', compileStart, detail));
+    count('compileMs', record('graph', 'make a plan', compileStart, facts));
     await this.#churn.made(subgraph);
     return made;
   }

@@ -173,8 +173,8 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
         return;
       }
       await step.executable.run(inputs, outputs, sized);
-      const detail = timing === undefined ? undefined : 'time of encoding';
-      count('computeMs', record('compute', step.name, start, detail));
+      const facts = timing === undefined ? undefined : { detail: 'time of encoding' };
+      count('computeMs', record('compute', step.name, start, facts));
       return;
     }
     case 'start': {

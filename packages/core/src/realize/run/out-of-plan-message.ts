@@ -149,7 +149,8 @@ export class OutOfPlanMessage {
       bytes = brought.bytes;
       count('collectives', 1);
       count('collectiveBytes', bytes.length);
-      record('collective', op, start, `${bytes.length} bytes`);
+      const { axis } = params;
+      record('collective', op, start, { bytes: bytes.length, axis, ranks: group.size });
     }
     return bytes;
   }

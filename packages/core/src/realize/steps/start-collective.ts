@@ -24,15 +24,11 @@ export async function startCollective(
   const finish = async (): Promise<void> => {
     await done;
     count('collectives', 1);
-    const byteLength = Math.max(input.byteLength, output.byteLength);
-    count('collectiveBytes', byteLength);
+    const bytes = Math.max(input.byteLength, output.byteLength);
+    count('collectiveBytes', bytes);
     const { axis } = collective.params;
-    record(
-      'collective',
-      collective.op,
-      start,
-      `${byteLength} bytes on ${axis} of ${run.mesh.group(axis).size}`,
-    );
+    const ranks = run.mesh.group(axis).size;
+    record('collective', collective.op, start, { bytes, axis, ranks });
   };
   return { done: finish() };
 }

@@ -17,7 +17,7 @@ export async function startTransfer(
 
 /** Fills the values of a bucket, each as soon as the source has its contents. */
 async function refreshed(run: Run, values: readonly number[], start: number): Promise<void> {
-  let byteLength = 0;
+  let bytes = 0;
   const fillOne = async (id: number): Promise<void> => {
     const value = run.plan.graph.values[id];
     if (value?.op !== 'refresh') throw new RangeError(`value ${id} is not refreshed`);
@@ -25,13 +25,13 @@ async function refreshed(run: Run, values: readonly number[], start: number): Pr
     const { [number]: source } = run.stores;
     if (source === undefined || !('read' in source)) throw new RangeError(`no source ${number}`);
     const buffer = bufferOf(run, id);
-    byteLength += buffer.byteLength;
+    bytes += buffer.byteLength;
     await fillBuffer(run.backend, buffer, (target) => source.read(name, target));
   };
   // All of them must end before their memory is given back, also if one fails.
   const ended = await Promise.allSettled(values.map(fillOne));
   for (const each of ended) if (each.status === 'rejected') throw each.reason;
-  record('transfer', 'refresh', start, `${byteLength} bytes`);
+  record('transfer', 'refresh', start, { bytes });
 }
 
 /** Writes a value to its page, or reads it from there. */
@@ -54,11 +54,11 @@ async function paged(
       ? await writeKeptPage(store, bytes)
       : await store.write(name ?? `value ${id}`, bytes);
     run.pages.set(id, page);
-    record('transfer', op, start, `${buffer.byteLength} bytes`);
+    record('transfer', op, start, { bytes: buffer.byteLength });
     return;
   }
   const page = run.pages.get(source);
   if (page === undefined) throw new RangeError(`value ${source} is in no page`);
   await fillBuffer(run.backend, bufferOf(run, id), (target) => page.read(target));
-  record('transfer', op, start, `${page.byteLength} bytes`);
+  record('transfer', op, start, { bytes: page.byteLength });
 }
