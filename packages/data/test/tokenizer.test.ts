@@ -47,6 +47,22 @@ describe.each(trained)('the tokenizer %s', (name) => {
     }
   });
 
+  it('gives the bytes of each token, which are those of the text behind another token', () => {
+    const before = tokenizer.encode('a', { addSpecialTokens: false }).inputIds;
+    const { length } = tokenizer.decode(before);
+    for (const text of strings) {
+      const { inputIds } = tokenizer.encode(text, { addSpecialTokens: false });
+      const bytes = inputIds.flatMap((id) => tokenizer.bytesOf(id) ?? []);
+      const expected = tokenizer.decode([...before, ...inputIds]).slice(length);
+      // A decoder writes U+FFFD for bytes that are no character.
+      if (expected.includes('\ufffd')) continue;
+      expect(new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(bytes))).toBe(
+        expected,
+      );
+    }
+    expect(tokenizer.bytesOf(tokenizer.vocabularySize)).toBeUndefined();
+  });
+
   it('gives the text of a stream of tokens piece by piece, and never a part of a character', () => {
     for (const text of strings) {
       const { inputIds } = tokenizer.encode(text);

@@ -80,7 +80,52 @@ describe('The client of OpenAI', () => {
     expect(first?.logprobs?.token_logprobs).toHaveLength(12);
     expect(Object.keys(first?.logprobs?.top_logprobs?.[0] ?? {}).length).toBeGreaterThan(0);
     const { usage } = answer;
-    expect(usage).toEqual({ prompt_tokens: 15, completion_tokens: 24, total_tokens: 39 });
+    expect(usage).toEqual({
+      prompt_tokens: 15,
+      completion_tokens: 24,
+      total_tokens: 39,
+      prompt_tokens_details: { cached_tokens: 0 },
+    });
+  });
+
+  test('learns how many tokens of a prompt were in the cache', async () => {
+    const text = 'A text that is longer than two blocks of the cache.';
+    const length = tokenizer.encode(text).inputIds.length;
+    const asked = { model: 'small', prompt: text, max_tokens: 2 };
+    await client.completions.create(asked);
+    const known = Math.floor((length - 1) / 16) * 16;
+    const details = { cached_tokens: known };
+    const { usage } = await client.completions.create(asked);
+    expect(usage?.prompt_tokens_details).toEqual(details);
+    const options = { stream: true, stream_options: { include_usage: true } } as const;
+    let last: unknown;
+    for await (const chunk of await client.completions.create({ ...asked, ...options })) {
+      last = chunk.usage?.prompt_tokens_details;
+    }
+    expect(last).toEqual(details);
+    const response = { model: 'small', input: text, max_output_tokens: 2 };
+    await client.responses.create(response);
+    const again = await client.responses.create(response);
+    expect(again.usage?.input_tokens_details.cached_tokens).toBeGreaterThanOrEqual(known);
+  });
+
+  test('gets the bytes of tokens that are a part of a character', async () => {
+    const asked = { model: 'small', max_tokens: 24, temperature: 2, seed: 3 };
+    const { choices } = await client.completions.create({ ...asked, prompt: 'Once', logprobs: 5 });
+    const { tokens = [], top_logprobs: top = [] } = choices[0]?.logprobs ?? {};
+    // Each of them would be U+FFFD, and of five only one would be left.
+    for (const each of top ?? []) expect(Object.keys(each)).toHaveLength(5);
+    expect(tokens?.some((token) => /^bytes:\\x[89a-f][\da-f]$/.test(token))).toBe(true);
+    const chat = await client.chat.completions.create({
+      ...asked,
+      messages: [{ role: 'user', content: 'Hello' }],
+      logprobs: true,
+    });
+    const [choice] = chat.choices;
+    const content = choice?.logprobs?.content ?? [];
+    const special = new Set(Object.values(tokenizer.specialTokens));
+    const bytes = content.flatMap(({ token, bytes }) => (special.has(token) ? [] : (bytes ?? [])));
+    expect(new TextDecoder().decode(Uint8Array.from(bytes))).toBe(choice?.message.content);
   });
 
   test('gets the places of tokens in a text, also in a stream', async () => {

@@ -87,14 +87,43 @@ function byteFallback(tokens: readonly string[]): readonly string[] {
     bytes = [];
   };
   for (const token of tokens) {
-    const byte = /^<0x([\dA-Fa-f]{2})>$/.exec(token)?.[1];
+    const byte = byteOf(token);
     if (byte === undefined) {
       flush();
       texts.push(token);
-    } else bytes.push(Number.parseInt(byte, 16));
+    } else bytes.push(byte);
   }
   flush();
   return texts;
+}
+
+/** The byte that a token such as <0xE2> stands for. */
+function byteOf(token: string): number | undefined {
+  const digits = /^<0x([\dA-Fa-f]{2})>$/.exec(token)?.[1];
+  return digits === undefined ? undefined : Number.parseInt(digits, 16);
+}
+
+/** The bytes of a token that a decoder reads as bytes, not as text. Undefined for other tokens. */
+export function tokenBytes(
+  config: DecoderConfig | null | undefined,
+  token: string,
+): readonly number[] | undefined {
+  switch (config?.type) {
+    case 'ByteLevel':
+      return bytesOfLetters(token);
+    case 'ByteFallback': {
+      const byte = byteOf(token);
+      return byte === undefined ? undefined : [byte];
+    }
+    case 'Sequence':
+      for (const each of config.decoders) {
+        const bytes = tokenBytes(each, token);
+        if (bytes !== undefined) return bytes;
+      }
+      return undefined;
+    default:
+      return undefined;
+  }
 }
 
 /** Without up to `start` such characters at the beginning and up to `stop` at the end. */

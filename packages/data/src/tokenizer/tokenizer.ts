@@ -9,7 +9,8 @@ import {
 } from './batch-encoding.ts';
 import { ChatTemplates, type ChatMessage, type ChatOptions } from './chat-template.ts';
 import { type EncodeOptions, encodeRules, type Encoding } from './encoding.ts';
-import { createDecoder, type Decoder } from './decoders.ts';
+import { createDecoder, type Decoder, tokenBytes } from './decoders.ts';
+import type { DecoderConfig } from './file-types.ts';
 import { createNormalizer, type Normalizer } from './normalizers.ts';
 import { createPostProcessor, type PostProcessor, type Processed } from './post-processor.ts';
 import { createPreTokenizer, type PreTokenizer } from './pre-tokenizers.ts';
@@ -63,6 +64,7 @@ export class Tokenizer {
   readonly #postProcess: PostProcessor;
   readonly #placesOf: ReturnType<typeof createTokenPlaces>;
   readonly #trim: ReturnType<typeof createTrimOffsets>;
+  readonly #decoder: DecoderConfig | null | undefined;
   readonly #decode: Decoder;
   readonly #rawAdded: AddedTokens;
   readonly #normalizedAdded: AddedTokens;
@@ -85,6 +87,7 @@ export class Tokenizer {
     this.#normalize = createNormalizer(file.normalizer);
     this.#preTokenize = createPreTokenizer(file.pre_tokenizer);
     this.#postProcess = createPostProcessor(file.post_processor);
+    this.#decoder = file.decoder;
     this.#decode = createDecoder(file.decoder);
 
     const idOf = new Map(this.#model.idOf);
@@ -173,6 +176,20 @@ export class Tokenizer {
   /** The token of an id. Undefined if there is none. */
   tokenOf(id: number): string | undefined {
     return this.#tokens.get(id);
+  }
+
+  /**
+   * The bytes, in UTF-8, of the text that a token is behind others. A token may have a part of those of a character.
+   * Undefined if there is no such token.
+   */
+  bytesOf(id: number): readonly number[] | undefined {
+    const token = this.tokenOf(id);
+    if (token === undefined) return undefined;
+    const bytes = tokenBytes(this.#decoder, token);
+    if (bytes !== undefined) return bytes;
+    // Some decoders write the first token of a text in another way.
+    const { length } = this.decode([id]);
+    return [...new TextEncoder().encode(this.decode([id, id]).slice(length))];
   }
 
   /** The tokens of a text. Throws ConfigError if `maxLength` has no place for a pair's special tokens. */

@@ -7,7 +7,7 @@ import {
   processorsOf,
 } from '@shardwise/models';
 import type { Sequence } from '../scheduling/sequence.ts';
-import type { CheckedRequest, FinishReason, GeneratedToken } from './generation-request.ts';
+import type { CheckedRequest, FinishReason, ChosenToken } from './generation-request.ts';
 
 /**
  * The beams of a request: sequences that go on together. A step computes some of them, and others may wait because their
@@ -74,7 +74,7 @@ export class BeamGroup {
   }
 
   /** The texts of the best beams, the best one first. `reason` is why those end that have no end token. */
-  *texts(reason: FinishReason): Generator<GeneratedToken> {
+  *texts(reason: FinishReason): Generator<ChosenToken> {
     for (const [sample, tokens] of this.#search.rows.slice(0, this.#samples).entries()) {
       yield* this.#tokensOf(sample, tokens, reason);
     }
@@ -84,7 +84,7 @@ export class BeamGroup {
     sample: number,
     tokens: readonly number[],
     reason: FinishReason,
-  ): Generator<GeneratedToken> {
+  ): Generator<ChosenToken> {
     const texts = this.#tokenizer?.decodeStream({ skipSpecialTokens: true });
     const common = { sample, logProbability: null, likely: [] };
     if (tokens.length === 0) yield { ...common, token: null, text: '', finishReason: reason };

@@ -11,6 +11,8 @@ export interface Completion {
   /** For each token, the most likely ones in its place. */
   readonly likely: readonly (readonly TokenProbability[])[];
   readonly finishReason: FinishReason;
+  /** How many tokens of the prompt had their keys and values in the cache when the request began. */
+  readonly cachedTokens: number;
 }
 
 /** Waits for the whole texts of a request, in the order of their samples. */
@@ -32,5 +34,6 @@ export async function complete(
       logProbabilities: own.flatMap(({ logProbability }) => logProbability ?? []),
       likely: own.flatMap(({ token, likely }) => (token === null ? [] : [likely])),
       finishReason: own.at(-1)?.finishReason ?? 'stop',
+      cachedTokens: own.at(-1)?.cachedTokens ?? 0,
     }));
 }

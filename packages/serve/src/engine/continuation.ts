@@ -3,7 +3,7 @@ import type { ConstrainedText } from '../constraints/token-constraint.ts';
 import { mostLikelyTokens } from '../sampling/log-probabilities.ts';
 import { StopTexts } from '../sampling/stop-texts.ts';
 import { TokenSampler } from '../sampling/token-sampler.ts';
-import type { CheckedRequest, FinishReason, GeneratedToken } from './generation-request.ts';
+import type { CheckedRequest, ChosenToken, FinishReason } from './generation-request.ts';
 
 /** The text that continues a prompt: chooses its tokens, makes text of them, and knows when it ends. */
 export class Continuation {
@@ -55,7 +55,7 @@ export class Continuation {
     scores: Float32Array,
     logProbabilities: Float32Array | null,
     tokens: readonly number[],
-  ): GeneratedToken & { readonly token: number } {
+  ): ChosenToken & { readonly token: number } {
     this.#constrained?.mask(scores, this.#endTokens);
     const token = this.#sampler.choose(scores, tokens);
     this.#count++;
@@ -81,7 +81,7 @@ export class Continuation {
   }
 
   /** Ends without another token. */
-  end(finishReason: FinishReason): GeneratedToken {
+  end(finishReason: FinishReason): ChosenToken {
     const { text } = this.#stops.push('');
     return {
       sample: this.#sample,

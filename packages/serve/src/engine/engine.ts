@@ -1,4 +1,4 @@
-import { checkOptions, defaultGenerator } from '@shardwise/core/extend';
+import { checkOptions } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
 import {
   type AdapterStack,
@@ -14,7 +14,7 @@ import { Scheduler } from '../scheduling/scheduler.ts';
 import type { StepPlan } from '../scheduling/step-plan.ts';
 import { isInStep, type Sequence } from '../scheduling/sequence.ts';
 import { checkSpeculation, tokensOfStep } from '../speculation/speculation.ts';
-import { BeamGroup } from './beam-group.ts';
+import type { BeamGroup } from './beam-group.ts';
 import type { Continuation } from './continuation.ts';
 import {
   disposed,
@@ -31,7 +31,6 @@ import { checkRequest, type GeneratedToken, type GenerationRequest } from './gen
 import { ModelRunner, type Proposals } from './model-runner.ts';
 import { type OpenRequest, OpenRequests } from './open-requests.ts';
 import { stepRanksOf } from './step-ranks-of.ts';
-import { ValueQueue } from './value-queue.ts';
 
 /**
  * Answers requests with a language model, all of them in one rolling batch over a paged cache. A request may come at any
@@ -191,15 +190,7 @@ export class Engine {
       ...(timeoutMs === undefined ? {} : { deadline: this.#now() + timeoutMs }),
     });
     this.#counts.requests++;
-    const open: OpenRequest = {
-      request: checked,
-      seed: checked.seed ?? defaultGenerator().random(),
-      queue: new ValueQueue(),
-      open: new Map(),
-      beams: numBeams > 1 ? new BeamGroup(checked, this.#facts.eosTokenIds, this.#tokenizer) : null,
-      begun: 0,
-    };
-    this.#requests.begin(open, sequence);
+    const open = this.#requests.open(checked, sequence);
     this.#loop ??= this.#run();
     // From now on, and not from the first token that is asked for: a client may go before.
     const abort = (): void => {
@@ -373,7 +364,7 @@ export class Engine {
     open: OpenRequest,
     sequence: Sequence,
     { scores, logProbabilities }: StepScores,
-  ): GeneratedToken | undefined {
+  ): ReturnType<Continuation['next']> | undefined {
     const asked = open.request.logProbabilities !== undefined;
     // Samples of a prompt begin with the same scores, which are changed.
     this.#scores ??= new Float32Array(scores.length);
@@ -384,7 +375,7 @@ export class Engine {
     if (next === undefined) return undefined;
     this.#counts.generatedTokens++;
     this.#scheduler.append(sequence, next.token);
-    open.queue.push(next);
+    this.#requests.push(open, next);
     if (next.finishReason !== null) this.#requests.end(open, sequence);
     return next;
   }
@@ -394,7 +385,9 @@ export class Engine {
     this.#counts.preemptions += preempted.length;
     for (const { sequence, start, count } of chunks) {
       this.#counts.computedTokens += count;
-      if (start === sequence.prefixHit) this.#counts.prefixTokens += start;
+      if (start !== sequence.prefixHit) continue;
+      this.#counts.prefixTokens += start;
+      this.#requests.begun(sequence, start);
     }
   }
 }

@@ -97,7 +97,12 @@ export interface GeneratedToken {
   readonly likely: readonly TokenProbability[];
   /** Null if the text goes on. */
   readonly finishReason: FinishReason | null;
+  /** How many tokens of the prompt had their keys and values in the cache when the request began. */
+  readonly cachedTokens: number;
 }
+
+/** A token, for a request that knows what was in the cache. */
+export type ChosenToken = Omit<GeneratedToken, 'cachedTokens'>;
 
 /** A request that has been checked. */
 export interface CheckedRequest extends GenerationRequest {

@@ -1,11 +1,12 @@
+import { defaultGenerator } from '@shardwise/core/extend';
 import type { Tokenizer } from '@shardwise/data';
 import type { ModelFacts } from '@shardwise/models';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import type { Sequence } from '../scheduling/sequence.ts';
-import type { BeamGroup } from './beam-group.ts';
+import { BeamGroup } from './beam-group.ts';
 import { Continuation } from './continuation.ts';
-import type { CheckedRequest, GeneratedToken } from './generation-request.ts';
-import type { ValueQueue } from './value-queue.ts';
+import type { CheckedRequest, ChosenToken, GeneratedToken } from './generation-request.ts';
+import { ValueQueue } from './value-queue.ts';
 
 /** A request that is being answered. */
 export interface OpenRequest {
@@ -18,6 +19,8 @@ export interface OpenRequest {
   readonly beams: BeamGroup | null;
   /** How many samples have begun. */
   begun: number;
+  /** How many tokens of its prompt were in the cache when it began. */
+  cachedTokens: number;
 }
 
 /** The requests that are being answered, by their sequences. */
@@ -42,10 +45,37 @@ export class OpenRequests {
     return this.#bySequence.get(sequence);
   }
 
+  /** Opens a request, whose first sample is the sequence. */
+  open(request: CheckedRequest, sequence: Sequence): OpenRequest {
+    const { seed = defaultGenerator().random(), numBeams = 1 } = request;
+    const opened: OpenRequest = {
+      request,
+      seed,
+      queue: new ValueQueue(),
+      open: new Map(),
+      beams: numBeams > 1 ? new BeamGroup(request, this.#eosTokenIds, this.#tokenizer) : null,
+      begun: 0,
+      cachedTokens: 0,
+    };
+    this.begin(opened, sequence);
+    return opened;
+  }
+
   /** Begins the next sample of a request. */
   begin(open: OpenRequest, sequence: Sequence): void {
     open.open.set(sequence, this.#beginning(open));
     this.#bySequence.set(sequence, open);
+  }
+
+  /** Notes how many tokens of its prompt a sequence has found in the cache. Later, its own tokens are there, too. */
+  begun(sequence: Sequence, cachedTokens: number): void {
+    const open = this.of(sequence);
+    if (open !== undefined && sequence.preemptions === 0) open.cachedTokens = cachedTokens;
+  }
+
+  /** Gives a token to who waits for the request. */
+  push({ queue, cachedTokens }: OpenRequest, token: ChosenToken): void {
+    queue.push({ ...token, cachedTokens });
   }
 
   /** Ends a sequence, and its request if that was the last one. */
@@ -60,10 +90,10 @@ export class OpenRequests {
     const continuation = open?.open.get(sequence);
     if (open === undefined || continuation === undefined) return;
     if (open.beams === null) {
-      open.queue.push(continuation.end('timeout'));
+      this.push(open, continuation.end('timeout'));
       // Those that would have begun when the prompt was computed.
       for (; sequence.samples > 1; sequence.samples--) {
-        open.queue.push(this.#beginning(open).end('timeout'));
+        this.push(open, this.#beginning(open).end('timeout'));
       }
       this.end(open, sequence);
       return;
@@ -72,8 +102,8 @@ export class OpenRequests {
   }
 
   /** Ends a request with the texts of its beams. */
-  endBeams(open: OpenRequest, texts: Iterable<GeneratedToken>): void {
-    for (const each of texts) open.queue.push(each);
+  endBeams(open: OpenRequest, texts: Iterable<ChosenToken>): void {
+    for (const each of texts) this.push(open, each);
     this.drop(open);
     open.queue.end();
   }

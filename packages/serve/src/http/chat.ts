@@ -20,7 +20,7 @@ import { fingerprintOf } from './fingerprint.ts';
 import type { ChatBody } from './request-bodies.ts';
 import { answerOf, AnswerStream } from './tool-calls/answer-parts.ts';
 import { type ChatTools, chatToolsOf, formOf } from './tool-calls/chat-tools.ts';
-import { usageOf } from './usage.ts';
+import { UsageCount } from './usage.ts';
 
 /** POST /v1/chat/completions. */
 export async function chatCompletions(
@@ -56,9 +56,10 @@ export async function chatCompletions(
     logprobs: body.logprobs === true ? logProbabilitiesOf(engine, sample) : null,
     ...answerOf(tools, sample.text, reasonOf(sample.finishReason)),
   }));
-  const usage = usageOf(engine, [request], samples);
-  const object = 'chat.completion';
-  return Response.json({ ...head, object, ...fingerprintOf(engine), choices, usage });
+  const count = new UsageCount(engine, [request]);
+  count.addAll(samples);
+  const rest = { ...fingerprintOf(engine), choices, usage: count.usage() };
+  return Response.json({ ...head, object: 'chat.completion', ...rest });
 }
 
 async function* eventsOf(
@@ -77,9 +78,9 @@ async function* eventsOf(
     yield chunk([{ index, delta, logprobs: null, finish_reason: null }]);
   }
   const answers = new Map<number, AnswerStream>();
-  let count = 0;
+  const count = new UsageCount(engine, [request]);
   for await (const token of tokens) {
-    count += Number(token.token !== null);
+    count.add(token);
     const { sample: index, text, finishReason } = token;
     const answer = answers.get(index) ?? new AnswerStream(tools);
     answers.set(index, answer);
@@ -90,7 +91,7 @@ async function* eventsOf(
     yield chunk([{ index, delta, logprobs, finish_reason }]);
   }
   if (body.stream_options?.include_usage === true) {
-    yield chunk([], { usage: usageOf(engine, [request], count) });
+    yield chunk([], { usage: count.usage() });
   }
   yield eventOf('[DONE]');
 }
@@ -108,7 +109,7 @@ function logProbabilitiesOf(
 ): object {
   const entry = ({ token, logProbability }: TokenProbability): object => {
     const text = tokenizer?.decode([token]) ?? '';
-    return { token: text, logprob: logProbability, bytes: [...new TextEncoder().encode(text)] };
+    return { token: text, logprob: logProbability, bytes: tokenizer?.bytesOf(token) ?? null };
   };
   const content = tokens.map((token, at) => ({
     ...entry({ token, logProbability: logProbabilities[at] ?? 0 }),

@@ -17,7 +17,7 @@ import { eventOf } from './event-stream.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { joinStreams } from './join-streams.ts';
 import type { CompletionBody } from './request-bodies.ts';
-import { usageOf } from './usage.ts';
+import { UsageCount } from './usage.ts';
 
 type TokenStream = AsyncGenerator<GeneratedToken, void, void>;
 
@@ -57,8 +57,9 @@ export async function completions(
       finish_reason: reasonOf(sample.finishReason),
     })),
   );
-  const usage = usageOf(engine, requests, all.flat());
-  return Response.json({ ...head, ...fingerprintOf(engine), choices, usage });
+  const count = new UsageCount(engine, requests);
+  for (const [request, samples] of all.entries()) count.addAll(samples, request);
+  return Response.json({ ...head, ...fingerprintOf(engine), choices, usage: count.usage() });
 }
 
 /** Begins all requests, or none if one is wrong. */
@@ -86,18 +87,17 @@ async function* eventsOf(
   head: object,
 ): AsyncGenerator<string, void, void> {
   const samples = body.n ?? 1;
-  let tokens = 0;
+  const count = new UsageCount(engine, requests);
   /** For each text, the length of its tokens until now. */
   const lengths = new Map<number, number>();
   for await (const { stream, value } of joinStreams(streams)) {
-    tokens += Number(value.token !== null);
+    count.add(value, stream);
     if (value.text === '' && value.finishReason === null && body.logprobs == null) continue;
     const index = stream * samples + value.sample;
     const offset = lengths.get(index) ?? 0;
     const logprobs =
       body.logprobs == null ? null : logProbabilitiesOf(engine, listsOf(value), offset);
-    const length = logprobs?.tokens.reduce((sum, each) => sum + each.length, 0) ?? 0;
-    lengths.set(index, offset + length);
+    lengths.set(index, offset + (value.token === null ? 0 : textOf(engine, value.token).length));
     const choice = {
       text: value.text,
       index,
@@ -107,7 +107,7 @@ async function* eventsOf(
     yield eventOf({ ...head, ...fingerprintOf(engine), choices: [choice] });
   }
   if (body.stream_options?.include_usage === true) {
-    yield eventOf({ ...head, choices: [], usage: usageOf(engine, requests, tokens) });
+    yield eventOf({ ...head, choices: [], usage: count.usage() });
   }
   yield eventOf('[DONE]');
 }
@@ -137,23 +137,34 @@ interface LogProbabilitiesBody {
 
 /** Tokens with their log-probabilities. The first one begins at the place `first` of the text. */
 function logProbabilitiesOf(
-  { tokenizer }: Engine,
+  engine: Engine,
   { tokens, logProbabilities, likely }: LogProbabilities,
   first = 0,
 ): LogProbabilitiesBody {
-  const textOf = (token: number): string => tokenizer?.decode([token]) ?? String(token);
+  const nameOf = (token: number): string => {
+    const text = textOf(engine, token);
+    return text.includes('\ufffd') ? nameOfBytes(engine.tokenizer?.bytesOf(token) ?? []) : text;
+  };
   let offset = first;
-  const texts = tokens.map(textOf);
   return {
-    tokens: texts,
+    tokens: tokens.map(nameOf),
     token_logprobs: logProbabilities,
     top_logprobs: likely.map((each) =>
-      Object.fromEntries(each.map(({ token, logProbability }) => [textOf(token), logProbability])),
+      Object.fromEntries(each.map(({ token, logProbability }) => [nameOf(token), logProbability])),
     ),
-    text_offset: texts.map((text) => {
+    text_offset: tokens.map((token) => {
       const own = offset;
-      offset += text.length;
+      offset += textOf(engine, token).length;
       return own;
     }),
   };
+}
+
+function textOf({ tokenizer }: Engine, token: number): string {
+  return tokenizer?.decode([token]) ?? String(token);
+}
+
+/** How OpenAI's interface names a token that is a part of a character: all of them would be the same text. */
+function nameOfBytes(bytes: readonly number[]): string {
+  return `bytes:${bytes.map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}`;
 }

@@ -21,7 +21,7 @@ import { eventOf } from '../event-stream.ts';
 import type { ResponseBody } from '../request-bodies.ts';
 import { PartReader } from '../tool-calls/answer-parts.ts';
 import { type ChatTools, chatToolsOf, formOf } from '../tool-calls/chat-tools.ts';
-import { usageOf } from '../usage.ts';
+import { UsageCount } from '../usage.ts';
 import { messagesOf, toolFieldsOf } from './response-input.ts';
 import { type ResponseEvent, ResponseOutput } from './response-output.ts';
 
@@ -47,18 +47,14 @@ export async function responses(context: AppContext, call: Call<ResponseBody>): 
 /** A response that is being made. */
 class ResponseDraft {
   readonly output = new ResponseOutput();
-  /** The number of tokens. */
-  count = 0;
-  readonly #engine: Engine;
+  readonly count: UsageCount;
   readonly #body: ResponseBody;
-  readonly #request: GenerationRequest;
   readonly #id = `resp_${randomUUID()}`;
   readonly #created = seconds();
 
   constructor(engine: Engine, body: ResponseBody, request: GenerationRequest) {
-    this.#engine = engine;
+    this.count = new UsageCount(engine, [request]);
     this.#body = body;
-    this.#request = request;
   }
 
   /** The response before its first token. */
@@ -74,10 +70,10 @@ class ResponseDraft {
   }
 
   #usage(): object {
-    const usage = usageOf(this.#engine, [this.#request], this.count);
+    const usage = this.count.usage();
     return {
       input_tokens: usage.prompt_tokens,
-      input_tokens_details: { cached_tokens: 0 },
+      input_tokens_details: usage.prompt_tokens_details,
       output_tokens: usage.completion_tokens,
       output_tokens_details: { reasoning_tokens: 0 },
       total_tokens: usage.total_tokens,
@@ -120,8 +116,9 @@ async function* eventsOf(
   yield { type: 'response.in_progress', response: draft.begun() };
   const parts = new PartReader(tools);
   let reason: FinishReason = 'stop';
-  for await (const { text, token, finishReason } of tokens) {
-    draft.count += Number(token !== null);
+  for await (const token of tokens) {
+    const { text, finishReason } = token;
+    draft.count.add(token);
     reason = finishReason ?? reason;
     for (const part of parts.push(text, finishReason !== null)) yield* draft.output.add(part);
   }
