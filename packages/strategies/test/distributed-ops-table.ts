@@ -38,8 +38,7 @@ const drawn: fc.Arbitrary<Drawn> = fc.record({
   }),
 });
 
-/** The number of random layouts and sizes of each op. */
-/** Compares ops on inputs in random layouts with the op on whole tensors. All ranks draw the same layouts. */
+/** Compares ops on inputs in random layouts with the op on whole tensors. All ranks draw the same `samples` layouts for each op. */
 async function checkAll(samples: number): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
   for (const [name, spec] of Object.entries(opCases)) {
