@@ -28,6 +28,7 @@ import type { Op, OpParams } from '../spec/op.ts';
 import { reinterpret } from '../tensor/collectives.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { checkLayout } from './check-layout.ts';
+import { chunkedAxes, cutChunks, gatherChunks } from './given-chunks.ts';
 import { lookUpRows } from './look-up-rows.ts';
 import { layoutKey, planRedistribution } from './plan-redistribution.ts';
 import { type Propagation, propagateLayouts } from './propagate-layouts.ts';
@@ -113,8 +114,7 @@ class Parts implements DistributedValue {
   }
 
   gradientOf(part: Node): Node {
-    const { dims } = this.layout;
-    return distributedNode(this.placed.shape, { dims, partial: [] }, part);
+    return distributedNode(this.placed.shape, ofGradient(this.layout), part);
   }
 
   useOwnGradient(rule: OwnGradient, inputs: readonly Node[]): void {
@@ -129,7 +129,7 @@ class Parts implements DistributedValue {
 
   gradientPart(gradient: Node): Node {
     const { local, layout, shape, repeated } = placedOf('a gradient', gradient);
-    const to = { dims: this.layout.dims, partial: [] };
+    const to = ofGradient(this.layout);
     return withoutValues(() =>
       repeatedTo(
         moved(local, layout, withoutDims(to, repeated), withOnes(shape, repeated)),
@@ -223,11 +223,24 @@ function partFor(
   return repeatedTo(used.node, localShape(shape, wanted, ownPlace));
 }
 
+/** The layout of the gradient of a value: that of its parts. The gradient of a term of a sum is the same on all ranks. */
+function ofGradient({ dims, sections, chunkSizes }: Layout): Layout {
+  return {
+    dims,
+    partial: [],
+    ...(sections === undefined ? {} : { sections }),
+    ...(chunkSizes === undefined ? {} : { chunkSizes }),
+  };
+}
+
 function moved(local: Node, from: Layout, to: Layout, shape: Shape): Node {
   if (layoutKey(from) === layoutKey(to)) return local;
   const { mesh } = currentSession();
-  const plan = planRedistribution(from, to, shape, mesh.axes, local.dtype);
-  return redistribute(new Tensor(local), plan, mesh).node;
+  const [chunked, goal] = [chunkedAxes(from), chunkedAxes(to)];
+  const even = withoutAxes(from, chunked);
+  const plan = planRedistribution(even, withoutAxes(to, goal), shape, mesh.axes, local.dtype);
+  const gathered = gatherChunks(new Tensor(local), from, shape);
+  return cutChunks(redistribute(gathered, plan, mesh), to, shape).node;
 }
 
 /** Dims of size 1 are repeated only by the op that takes the result, each rank as far as its part goes. */
@@ -242,7 +255,14 @@ function repeatedNode([input]: readonly Placed[], shape: Shape): Node {
 
 /** The layout without the axes that shard these dims. */
 function withoutDims(layout: Layout, gone: readonly number[]): Layout {
-  const axes = gone.flatMap((dim) => layout.dims[dim] ?? []);
+  return withoutAxes(
+    layout,
+    gone.flatMap((dim) => layout.dims[dim] ?? []),
+  );
+}
+
+/** The layout with these axes sharding nothing. */
+function withoutAxes(layout: Layout, axes: readonly string[]): Layout {
   if (axes.length === 0) return layout;
   const { sections = {}, chunkSizes = {}, ...rest } = unsharded(layout, axes);
   const kept = <T>(byAxis: Readonly<Record<string, T>>): Record<string, T> =>
@@ -282,15 +302,12 @@ function localParams(
 /** The node of a result whose gradient is not that of its op. Its other inputs stay as they are. */
 function ownGradientNode([result, ...inputs]: readonly Node[]): Node {
   if (result === undefined) throw new RangeError('ownGradient without a result');
-  const { shape, layout, local } = placedOf('a function with a gradient of its own', result);
-  const part = repeatedTo(local, localShape(shape, layout, ownPlace));
-  const parts = inputs.map(localOf);
-  return standIn({
-    shape,
-    layout,
-    local: ownGradient(part, parts),
-    repeated: [],
-  });
+  const { shape, layout, ...placed } = placedOf('a function with a gradient of its own', result);
+  const part = repeatedTo(placed.local, localShape(shape, layout, ownPlace));
+  const local = ownGradient(part, inputs.map(localOf));
+  // It lies as the result does. The inputs only get gradients, each as it lies itself.
+  local.axisTypes = part.axisTypes;
+  return standIn({ shape, layout, local, repeated: [] });
 }
 
 function mixed(op: string, shape: Shape): LayoutError {

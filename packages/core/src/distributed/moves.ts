@@ -114,8 +114,7 @@ function kindOf(layout: AxisLayout): string {
 
 /**
  * Carries a move out on this rank's tensor by adding its collective to the graph. `whole` is the shape that the tensor
- * would have if the axis did not shard it. Uneven parts are padded with zeros for the message. A tensor that has no
- * elements on any rank of the axis is not sent. Shape: as `from` -> as `to`.
+ * would have if the axis did not shard it. Uneven parts are padded with zeros for the message. Shape: as `from` -> as `to`.
  */
 export function applyMove(
   x: Tensor,
@@ -130,22 +129,18 @@ export function applyMove(
     case 'keepOnFirst':
       return keepOnFirst(x, axis, place);
     case 'allReduce':
-      return x.numel === 0 ? emptyAs(x, x.shape, axis, type) : allReduce(x, axis, { to: type });
+      return allReduce(x, axis, { to: type });
     case 'allGather': {
       const sharding = requireSharding(from);
       const dim = partDim(sharding);
       const part = padTo(x, dim, Math.ceil(lengthOf(whole, sharding) / place.size));
-      if (part.numel === 0) return emptyAs(part, whole, axis, type);
       return fromParts(allGather(part, axis, dim, type), sharding, place.size, whole);
     }
     case 'reduceScatter': {
       const sharding = requireSharding(to);
       const dim = partDim(sharding);
       const padded = toParts(x, sharding, place.size);
-      const part =
-        padded.numel === 0
-          ? emptyAs(padded, padded.shape, axis, 'varying')
-          : reduceScatter(padded, axis, dim);
+      const part = reduceScatter(padded, axis, dim);
       return withoutPadding(part, sharding, place, whole);
     }
     case 'slice': {
@@ -155,10 +150,7 @@ export function applyMove(
         return withoutPadding(part, sharding, place, whole);
       }
       const padded = toParts(x, sharding, place.size);
-      const part =
-        padded.numel === 0
-          ? emptyAs(padded, padded.shape, axis, 'varying')
-          : localChunk(padded, axis, partDim(sharding));
+      const part = localChunk(padded, axis, partDim(sharding));
       return withoutPadding(part, sharding, place, whole);
     }
     case 'allToAll': {
@@ -166,29 +158,12 @@ export function applyMove(
       const [dim, toDim] = [partDim(rows), partDim(columns)];
       const part = padTo(x, dim, Math.ceil((whole[dim] ?? 0) / place.size));
       const block = toParts(part, columns, place.size);
-      const moved =
-        block.numel === 0
-          ? padTo(block, dim, whole[dim] ?? 0)
-          : fromParts(allToAll(block, axis, toDim, dim), rows, place.size, whole);
+      const moved = fromParts(allToAll(block, axis, toDim, dim), rows, place.size, whole);
       return withoutPadding(moved, columns, place, whole);
     }
     default:
       return operation satisfies never;
   }
-}
-
-/**
- * A tensor without elements, as it is after a move that sends nothing. Its gradient is one without elements. Shape: N ->
- * shape.
- */
-function emptyAs(x: Tensor, shape: Shape, axis: string, type: AxisType): Tensor {
-  const node = withOwnGradient(
-    [x.node],
-    () => constant(0, shape, x.dtype),
-    (_, [input = x.node]) => [constantLike(input, 0)],
-  );
-  node.axisTypes = (x.node.axisTypes ?? unset).with(axis, type);
-  return new Tensor(node);
 }
 
 /** Keeps the values of the first rank, and makes those of the others zeros. Shape: N -> N. */
