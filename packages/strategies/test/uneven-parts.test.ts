@@ -33,7 +33,7 @@ async function runs(
           : program(x, y, false);
         const whole = isDistributed ? result.fullTensor() : result;
         whole.square().sum().backward();
-        const read = await Promise.all([whole, x.grad, y.grad].map((each) => each?.data()));
+        const read = await Promise.all([whole, x.grad, y.grad].map(async (each) => each?.data()));
         results.push(read.flatMap((each) => Array.from(each ?? [], Number)));
       }
       return results;
@@ -103,7 +103,9 @@ it('a hook gets the gradient of a dim in sections in the order of the whole', as
         return gradient.mul(2);
       });
       joined.mul(distributeTensor(factors, flat)).sum().backward();
-      const read = await Promise.all([gradients[0], factors, x.grad].map((each) => each?.data()));
+      const read = await Promise.all(
+        [gradients[0], factors, x.grad].map(async (each) => each?.data()),
+      );
       return read.map((each) => Array.from(each ?? [], Number));
     },
     { axes: axesOf(2) },

@@ -1,9 +1,6 @@
 import { elementCount } from '../base/shape.ts';
 import { chunkRange } from '../layout/chunks.ts';
-import { unset } from '../graph/axis-types.ts';
-import { constant, constantLike } from '../graph/ops/leaf.ts';
 import type { Shape } from '../spec/dtype.ts';
-import type { AxisType } from '../spec/op.ts';
 import { LayoutError } from '../spec/errors.ts';
 import {
   allGather,
@@ -14,8 +11,7 @@ import {
   reinterpret,
 } from '../tensor/collectives.ts';
 import { full } from '../tensor/create.ts';
-import { withOwnGradient } from '../tensor/own-gradient.ts';
-import { Tensor } from '../tensor/tensor.ts';
+import type { Tensor } from '../tensor/tensor.ts';
 import {
   type AxisLayout,
   formatAxisLayout,
