@@ -20,6 +20,8 @@ export interface Block {
   readonly parameters: number;
   /** The elements of experts, which ranks of expert parallelism divide. */
   readonly expertParameters: number;
+  /** The tensors of its parameters, if ranks that divide them send each by itself. */
+  readonly sentTensors: number;
   /** The floating-point operations of the forward pass. */
   readonly forwardFlops: number;
   /** Those of the forward pass that the backward pass computes again. */
@@ -49,6 +51,7 @@ export interface Block {
 const none: Block = {
   parameters: 0,
   expertParameters: 0,
+  sentTensors: 0,
   forwardFlops: 0,
   recomputedFlops: 0,
   recomputedBytes: 0,
@@ -106,6 +109,7 @@ export function blocksOf(
     return {
       ...none,
       parameters: module.parameters,
+      sentTensors: module.parameterTensors ?? 1,
       forwardFlops,
       recomputedFlops: isFull ? scale * (module.recomputedFlops ?? module.flops / 3) : 0,
       recomputedBytes: isFull ? MOVES_OF_FORWARD * kept : 0,
@@ -183,6 +187,8 @@ function transformerLayer(
   return {
     parameters: parameters.layer / tp,
     expertParameters: parameters.experts / (tp * ep),
+    // Implementations join the tensors of a transformer in few messages, of which the latency is nothing beside their bytes.
+    sentTensors: 0,
     forwardFlops,
     recomputedFlops: { none: 0, selective, full: forwardFlops }[recompute],
     recomputedBytes: isFull ? MOVES_OF_FORWARD * whole : 0,

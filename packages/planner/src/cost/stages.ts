@@ -136,6 +136,7 @@ function sumOf(blocks: readonly Block[]): Block {
   return {
     parameters: sum((block) => block.parameters),
     expertParameters: sum((block) => block.expertParameters),
+    sentTensors: sum((block) => block.sentTensors),
     forwardFlops: sum((block) => block.forwardFlops),
     recomputedFlops: sum((block) => block.recomputedFlops),
     recomputedBytes: sum((block) => block.recomputedBytes),
