@@ -38,7 +38,7 @@ export async function compareMemory(
   model: MemoryModelName,
   strategy: MemoryStrategyName,
 ): Promise<Comparison> {
-  const plannedBytes = await plannedPeakBytes(model, strategy, RANKS);
+  const plannedBytes = await plannedPeakBytes({ model, strategy }, RANKS);
   return compare(await train(model, strategy), plannedBytes);
 }
 
