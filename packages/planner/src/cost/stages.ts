@@ -141,6 +141,7 @@ function sumOf(blocks: readonly Block[]): Block {
     recomputedFlops: sum((block) => block.recomputedFlops),
     recomputedBytes: sum((block) => block.recomputedBytes),
     activationBytes: sum((block) => block.activationBytes),
+    offloadedBytes: sum((block) => block.offloadedBytes),
     liveBytes: sum((block) => block.liveBytes),
     movedBytes: sum((block) => block.movedBytes),
     calls: sum((block) => block.calls),

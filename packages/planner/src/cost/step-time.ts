@@ -65,6 +65,8 @@ export interface MicrobatchTime {
   readonly contextParallel: number;
   readonly expertParallel: number;
   readonly pipelineParallel: number;
+  /** What computation does not hide of the copies of activations to the host and back. */
+  readonly offload: number;
 }
 
 /** The share of a backward pass during which gradients can travel while others are computed. */
@@ -104,6 +106,7 @@ export function stepTermsOf(
     expertParallel: inStep('expertParallel'),
     pipelineParallel: inStep('pipelineParallel'),
     ...most,
+    offload: inStep('offload') + most.offload,
   };
 }
 
@@ -153,7 +156,17 @@ export function microbatchTime(
       layout.pipelineParallel === 1
         ? 0
         : 2 * stagesPerRank * messageSeconds(perMessage, pipelineLink),
+    offload: exposedCopySeconds(place.offloadedBytes, compute, cluster),
   };
+}
+
+/** What computation does not hide of copying activations to the host in the forward pass, and back in the backward pass. */
+export function exposedCopySeconds(
+  bytes: number,
+  computeSeconds: number,
+  { links: { toHost, between, overlap } }: Pick<ClusterDescription, 'links'>,
+): number {
+  return Math.max(0, 2 * messageSeconds(bytes, toHost ?? between) - overlap * computeSeconds);
 }
 
 /** The seconds after the last backward pass, and those of the gathers of ZeRO-3, which are for each microbatch. */

@@ -1,7 +1,7 @@
 import type { ClusterDescription } from '../cluster/cluster.ts';
 import { blocksOf } from '../cost/blocks.ts';
 import { messageSeconds } from '../cost/group-link.ts';
-import { microbatchesOf, type RunLayout, type Workload } from '../cost/run-layout.ts';
+import { microbatchesOf, recomputeOf, type Workload } from '../cost/run-layout.ts';
 import type { Prediction } from '../cost/predict.ts';
 import type { ModelDescription } from '../model/model-description.ts';
 
@@ -28,13 +28,14 @@ export function offloadedActivations(
   const { toHost, overlap } = links;
   if (layout.recompute === 'none' || layout.pipelineParallel > 1 || toHost === undefined)
     return null;
-  const keptBytes = (recompute: RunLayout['recompute']): number =>
-    blocksOf(model, { ...layout, recompute }, workload).layers.reduce(
-      (sum, { activationBytes }) => sum + activationBytes,
-      0,
-    );
-  const bytes = keptBytes('none') - keptBytes(layout.recompute);
-  if (bytes <= 0) return null;
+  const whole = blocksOf(model, { ...layout, recompute: 'none' }, workload).layers;
+  const bytes = blocksOf(model, layout, workload).layers.reduce((sum, { activationBytes }, at) => {
+    const isRecomputed = recomputeOf(layout, at) !== 'offload';
+    const saved = isRecomputed ? (whole[at]?.activationBytes ?? 0) - activationBytes : 0;
+    // A layer with a large output may keep less of itself than that.
+    return sum + Math.max(0, saved);
+  }, 0);
+  if (bytes === 0) return null;
   const copySeconds = 2 * microbatchesOf(layout, workload) * messageSeconds(bytes, toHost);
   return { bytes, copySeconds, exposedSeconds: Math.max(0, copySeconds - overlap * terms.compute) };
 }
