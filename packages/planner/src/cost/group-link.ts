@@ -29,6 +29,12 @@ export function groupLink(
   };
 }
 
+/** The link between a device and the memory of its host. */
+export function hostLink({ links, efficiency }: ClusterDescription): ClusterLink {
+  const { latencySeconds, bytesPerSecond } = links.toHost ?? links.between;
+  return { latencySeconds, bytesPerSecond: bytesPerSecond * efficiency.links };
+}
+
 /** The seconds of all-reduces, which together have `bytes`, in a ring of `size` ranks. */
 export function allReduceSeconds(
   bytes: number,

@@ -2,7 +2,13 @@ import type { ClusterDescription } from '../cluster/cluster.ts';
 import type { ModelDescription } from '../model/model-description.ts';
 import { type Precision, precisions } from '../model/states.ts';
 import { blocksOf } from './blocks.ts';
-import { allReduceSeconds, groupLink, messageSeconds, oneWaySeconds } from './group-link.ts';
+import {
+  allReduceSeconds,
+  groupLink,
+  hostLink,
+  messageSeconds,
+  oneWaySeconds,
+} from './group-link.ts';
 import { microbatchesOf, partsOfStates, type RunLayout, type Workload } from './run-layout.ts';
 import { scheduleFacts } from './schedule-facts.ts';
 import { type Place, placesOf } from './stages.ts';
@@ -160,13 +166,19 @@ export function microbatchTime(
   };
 }
 
-/** What computation does not hide of copying activations to the host in the forward pass, and back in the backward pass. */
+/**
+ * What computation does not hide of copying activations to the host in the forward pass, and back in the backward pass, which
+ * takes twice as long.
+ */
 export function exposedCopySeconds(
   bytes: number,
   computeSeconds: number,
-  { links: { toHost, between, overlap } }: Pick<ClusterDescription, 'links'>,
+  cluster: ClusterDescription,
 ): number {
-  return Math.max(0, 2 * messageSeconds(bytes, toHost ?? between) - overlap * computeSeconds);
+  const copying = messageSeconds(bytes, hostLink(cluster));
+  const exposed = (share: number): number =>
+    Math.max(0, copying - cluster.links.overlap * share * computeSeconds);
+  return exposed(1 / 3) + exposed(2 / 3);
 }
 
 /** The seconds after the last backward pass, and those of the gathers of ZeRO-3, which are for each microbatch. */
@@ -209,7 +221,6 @@ export function updateTime(
   const share = elements / parts;
   const updated = updatedBytes(place, layout);
   const isOnHost = offload !== 'nothing';
-  const toHost = cluster.links.toHost ?? cluster.links.between;
   const moved =
     (offload === 'nothing' ? 0 : share * (bytes.gradient + bytes.parameter)) +
     (offload === 'optimizer and parameters' ? 2 * microbatches * share * bytes.parameter : 0);
@@ -218,7 +229,7 @@ export function updateTime(
   return {
     dataParallel: Math.max(0, gathers + between - hidden),
     optimizer: isOnHost ? 0 : updated / (updateBytesPerSecond * cluster.efficiency.memory),
-    offload: isOnHost ? hostUpdate + messageSeconds(moved, toHost) : 0,
+    offload: isOnHost ? hostUpdate + messageSeconds(moved, hostLink(cluster)) : 0,
   };
 }
 
