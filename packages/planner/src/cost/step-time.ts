@@ -234,7 +234,7 @@ export function updateTime(
 }
 
 /** The bytes that the update of a rank reads and writes: the gradient and the states, then the states and the parameter. */
-export function updatedBytes(
+function updatedBytes(
   { parameters, expertParameters }: Pick<Place, 'parameters' | 'expertParameters'>,
   layout: RunLayout,
 ): number {
