@@ -4,24 +4,29 @@ import { batchOf, largeWorkload } from './workload.ts';
 
 const layers = 20;
 const width = 1024;
-const batch = 64;
 
 export interface MemoryModel {
   readonly about: string;
   readonly build: () => nn.Module & { forward(x: Tensor): Tensor };
+  /** The rows of a rank's batch. */
+  readonly rows: number;
   /** Returns the loss of a step's batch on one rank. `forward` is the model's forward pass. */
-  readonly loss: (forward: (x: Tensor) => Tensor, step: number, rank: number) => Tensor;
+  readonly loss: (
+    forward: (x: Tensor) => Tensor,
+    batch: { readonly step: number; readonly rank: number; readonly rows: number },
+  ) => Tensor;
 }
 
 export const memoryModels = {
   stack: {
-    about: `${layers} × Linear(${width}, ${width}), batch ${batch}`,
+    about: `${layers} × Linear(${width}, ${width}), batch 64`,
+    rows: 64,
     build: () =>
       new nn.Sequential(...Array.from({ length: layers }, () => new nn.Linear(width, width))),
-    loss: (forward, step, rank) => {
+    loss: (forward, { step, rank, rows }) => {
       const values = (phase: number): Tensor => {
         const wave = (_: unknown, index: number): number => Math.sin(index * 0.37 + step + phase);
-        return fromData(Float32Array.from({ length: batch * width }, wave), [batch, width], 'f32');
+        return fromData(Float32Array.from({ length: rows * width }, wave), [rows, width], 'f32');
       };
       return nn.functional.mseLoss(forward(values(rank)), values(rank + 0.5));
     },
@@ -29,8 +34,9 @@ export const memoryModels = {
   gpt: {
     about: 'GPT of 25 million parameters, that of strategies',
     build: () => buildModel(largeWorkload),
-    loss: (forward, step, rank) => {
-      const { inputs, targets } = batchOf(step, rank);
+    rows: largeWorkload.batch,
+    loss: (forward, { step, rank, rows }) => {
+      const { inputs, targets } = batchOf(step, rank, rows);
       return nn.functional.crossEntropy(forward(inputs), targets);
     },
   },

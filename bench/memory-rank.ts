@@ -25,10 +25,12 @@ await turn('ready');
 
 const built = buildModelOf(task);
 const { model, strategy } = built;
-const { loss: lossOf }: MemoryModel = memoryModels[task.model];
+const { loss: lossOf, rows }: MemoryModel = memoryModels[task.model];
 const plan = dist.planFor(model, strategy);
 const planned = dist.planMemory(plan, {
-  activationBytes: profiler.activationBytes(lossOf((x) => model.forward(x), 0, rank)),
+  activationBytes: profiler.activationBytes(
+    lossOf((x) => model.forward(x), { step: 0, rank, rows }),
+  ),
 });
 const { parameterBytes, gradientBytes, optimizerBytes, peakBytes } = await trainForMemory(
   task,

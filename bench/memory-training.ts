@@ -9,6 +9,8 @@ export interface MemoryTask {
   readonly model: MemoryModelName;
   readonly strategy: MemoryStrategyName;
   readonly rank: number;
+  /** The rows of its batch. Default: those of the model. */
+  readonly rows?: number;
 }
 
 /** Builds the model of a task, and the strategy that divides it. No rank builds the whole model if the strategy says so. */
@@ -29,13 +31,13 @@ export async function trainForMemory(
   { model, strategy }: ReturnType<typeof buildModelOf>,
   afterFirst?: () => Promise<void>,
 ): Promise<ReturnType<typeof dist.memory>> {
-  const { loss: lossOf }: MemoryModel = memoryModels[task.model];
+  const { loss: lossOf, rows }: MemoryModel = memoryModels[task.model];
   const parallel = await dist.parallelize(model, strategy);
   const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
   for (let step = 0; step < STEPS; step++) {
     if (step === 1) await afterFirst?.();
     optimizer.zeroGrad();
-    const loss = lossOf((x) => parallel.forward(x), step, task.rank);
+    const loss = lossOf((x) => parallel.forward(x), { rows, ...task, step });
     loss.backward();
     await optimizer.step();
     await loss.item();

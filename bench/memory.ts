@@ -34,11 +34,11 @@ export const memory: Bench = {
 };
 
 /** Plans the memory of a row, and then trains it. */
-export async function compareMemory(
+async function compareMemory(
   model: MemoryModelName,
   strategy: MemoryStrategyName,
 ): Promise<Comparison> {
-  const plannedBytes = await plannedPeakBytes(model, strategy, RANKS);
+  const plannedBytes = await plannedPeakBytes({ model, strategy }, RANKS);
   return compare(await train(model, strategy), plannedBytes);
 }
 
@@ -54,7 +54,7 @@ async function train(model: string, strategy: string): Promise<MemoryOfRun> {
 }
 
 /** The figures of a rank in bytes. If ranks differ, they are those of the rank with the most. */
-export interface Comparison {
+interface Comparison {
   readonly formula: string;
   readonly statesBytes: number;
   readonly theoryStatesBytes: number;

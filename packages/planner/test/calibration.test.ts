@@ -75,11 +75,20 @@ function hasEmptyStages({ model, layout }: MeasuredRun): boolean {
   return model.kind === 'transformer' && layout.pipelineParallel > model.layers;
 }
 
-test('the rates of a device are those by which the steps of its models were made', () => {
-  const rates = { flops: 6e10, memoryBytesPerSecond: 9e9, launchSeconds: 4e-5 };
+test('the rates of a device and of the link between its ranks are those by which the steps of its models were made', () => {
+  const rates = {
+    flops: 6e10,
+    memoryBytesPerSecond: 9e9,
+    updateBytesPerSecond: 2e10,
+    launchSeconds: 4e-5,
+  };
+  const { flops, ...device } = rates;
+  const inside = { latencySeconds: 1e-4, bytesPerSecond: 5e9 };
+  const named = namedCluster('1x2xa100');
   const cluster = readCluster({
-    ...namedCluster('1xa100'),
-    device: { ...rates, name: 'host', memoryBytes: 1e10, flops: { f32: 6e10, half: 6e10 } },
+    ...named,
+    device: { ...device, name: 'host', memoryBytes: 1e10, flops: { f32: flops, half: flops } },
+    links: { ...named.links, inside, overlap: 0 },
     efficiency: { products: 1, memory: 1, links: 1, allocator: 1, runtimeBytes: 0 },
   });
   const steps = (
@@ -89,21 +98,35 @@ test('the rates of a device are those by which the steps of its models were made
       [4, 8],
       [4096, 16],
     ] as const
-  ).map(([rows, width]) => {
+  ).flatMap(([rows, width]) => {
     const model = describeModule(
       new nn.Sequential(new nn.Linear(width, width), new nn.GELU()),
       [zeros([rows, width]), zeros([rows, width])],
       { loss: nn.functional.mseLoss },
     );
-    const layout = { ...oneDevice, rows, precision: 'f32' } as const;
-    const { stepSeconds } = predict(model, layout, { batch: rows, sequence: 1 }, cluster);
-    return { model, seconds: stepSeconds };
+    return ([undefined, 0, 1, 3] as const).map((zero) => {
+      const together = zero === undefined ? {} : { dataParallel: 2, zero };
+      const shardRanks = zero === undefined || zero === 0 ? 1 : 2;
+      const layout = { ...oneDevice, ...together, shardRanks, rows, precision: 'f32' } as const;
+      const workload = { batch: layout.dataParallel * rows, sequence: 1 };
+      const { stepSeconds } = predict(model, layout, workload, cluster);
+      return { model, seconds: stepSeconds, ...together };
+    });
   });
-  const { errors, ...found } = deviceFromSteps(steps);
-  expect(found.flops / rates.flops).toBeCloseTo(1, 2);
-  expect(found.memoryBytesPerSecond / rates.memoryBytesPerSecond).toBeCloseTo(1, 2);
-  expect(found.launchSeconds / rates.launchSeconds).toBeCloseTo(1, 2);
+  const { errors, link, ...found } = deviceFromSteps(steps);
+  for (const rate of Object.keys(rates) as readonly (keyof typeof rates)[]) {
+    expect(found[rate] / rates[rate], rate).toBeCloseTo(1, 2);
+  }
+  expect((link?.latencySeconds ?? 0) / inside.latencySeconds).toBeCloseTo(1, 2);
+  expect((link?.bytesPerSecond ?? 0) / inside.bytesPerSecond).toBeCloseTo(1, 2);
   for (const error of errors) expect(Math.abs(error)).toBeLessThan(0.01);
+});
+
+test('steps of ranks alone say nothing of the link between them', () => {
+  const model = describeModule(new nn.Linear(8, 8), [zeros([4, 8]), zeros([4, 8])], {
+    loss: nn.functional.mseLoss,
+  });
+  expect(deviceFromSteps([{ model, seconds: 1 }]).link).toBeUndefined();
 });
 
 /**

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  type ModelDescription,
   namedCluster,
   namedModel,
   oneDevice,
@@ -120,6 +121,58 @@ test('a device that copies its messages itself hides none of them', () => {
   expect(exposed(1)).toBe(0);
   // An all-reduce sends 7/4 of the gradients, in 16 bits, at 0.8 of 300 GB/s.
   expect(exposed(0) / ((1.75 * 2 * 1.652e9) / 240e9)).toBeCloseTo(1, 1);
+});
+
+describe('ranks that send each tensor by itself', () => {
+  const inside = { latencySeconds: 1e-4, bytesPerSecond: 5e9 };
+  const named = namedCluster('1x2xa100');
+  const cluster = {
+    ...named,
+    device: { ...named.device, memoryBytesPerSecond: 1e10, launchSeconds: 2e-5 },
+    links: { ...named.links, inside, overlap: 0 },
+    efficiency: { products: 1, memory: 1, links: 1, allocator: 1, runtimeBytes: 0 },
+  };
+  const modules = (parameterTensors: number): ModelDescription => ({
+    kind: 'modules',
+    name: 'layers',
+    rows: 1,
+    modules: [
+      {
+        path: '0',
+        parameters: 10_000_000,
+        parameterTensors,
+        stateBytes: 160_000_000,
+        flops: 6e7,
+        activationBytes: 0,
+        weightGradientBytes: 0,
+        outputBytes: 0,
+        times: null,
+      },
+    ],
+  });
+  const exposed = (tensors: number, zero: 0 | 1 | 3): number => {
+    const layout = { ...oneDevice, dataParallel: 2, zero, shardRanks: zero === 0 ? 1 : 2 };
+    const workload = { batch: 2, sequence: 1 };
+    return predict(modules(tensors), { ...layout, precision: 'f32' }, workload, cluster).terms
+      .dataParallel;
+  };
+
+  test('take the latency of each: two messages of ZeRO-1, three of ZeRO-3', () => {
+    expect(exposed(101, 1) - exposed(1, 1)).toBeCloseTo(100 * 2 * 1e-4, 8);
+    expect(exposed(101, 3) - exposed(1, 3)).toBeCloseTo(100 * 3 * 1e-4, 8);
+  });
+
+  test('copy what they divide: a read and a write of the whole for each message', () => {
+    // 20 MB of each message travel, half of the 40 MB of the whole.
+    const ofMessage = 1e-4 + 20e6 / 5e9 + 80e6 / 1e10;
+    expect(exposed(1, 1)).toBeCloseTo(2 * ofMessage, 8);
+    expect(exposed(1, 3)).toBeCloseTo(3 * ofMessage, 8);
+  });
+
+  test('reduce gradients that all of them keep in buckets of 25 MiB, with two calls for each tensor', () => {
+    // 40 MB are two buckets, and an all-reduce is two messages.
+    expect(exposed(10, 0)).toBeCloseTo(2 * (2 * 1e-4 + 20e6 / 5e9) + 10 * 2 * 2e-5, 8);
+  });
 });
 
 test('in 17 of 26 cells of the playbook, the layout that is predicted best reaches 90 % of the best measured one', () => {

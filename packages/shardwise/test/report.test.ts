@@ -11,7 +11,14 @@ import { head, reports, runOf, stepReport } from './run-fixture.ts';
 
 const traceSchema = z.object({
   traceEvents: z.array(
-    z.looseObject({ name: z.string(), cat: z.string().optional(), tid: z.number() }),
+    z.looseObject({
+      name: z.string(),
+      cat: z.string().optional(),
+      pid: z.number(),
+      tid: z.number(),
+      ts: z.number().optional(),
+      dur: z.number().optional(),
+    }),
   ),
 });
 
@@ -256,14 +263,47 @@ describe('the trace', () => {
         { name: 'process_name', ph: 'M' },
         { name: 'thread_name', ph: 'M', tid: 0, args: { name: 'rank 0' } },
         { name: 'thread_name', ph: 'M', tid: 1, args: { name: 'rank 1' } },
+        { name: 'process_name', ph: 'M', pid: 2, args: { name: 'messages' } },
+        { name: 'thread_name', ph: 'M', pid: 2, tid: 0, args: { name: 'rank 0' } },
+        { name: 'thread_name', ph: 'M', pid: 2, tid: 1, args: { name: 'rank 1' } },
         { name: 'step 4', ph: 'X', tid: 0, ts: 0, dur: 100_000 },
         { name: 'forward', ph: 'X', cat: 'compute', tid: 0, ts: 5000, dur: 10_000 },
-        { name: 'allReduce', cat: 'collective', args: { bytes: 4096 } },
+        { name: 'allReduce', pid: 2, cat: 'collective', args: { bytes: 4096 } },
         { name: 'step 4', tid: 1 },
         { name: 'forward', tid: 1 },
         { name: 'allReduce', tid: 1 },
       ],
     });
+  });
+
+  it('has no events of a thread that overlap in part, which Perfetto would drop', () => {
+    const event = (startMs: number, endMs: number, category: TimelineEntry['category']) => {
+      return { ...entry('work', category, startMs), durationMs: endMs - startMs };
+    };
+    // Both programs end at half a microsecond, where the next one begins.
+    const events = [
+      event(0, 10.0005, 'compute'),
+      event(10.0005, 20.0015, 'compute'),
+      event(20.0015, 30, 'compute'),
+      event(5, 15, 'collective'),
+      event(6, 25, 'collective'),
+      event(21, 22, 'collective'),
+    ] as const;
+    const { traceEvents } = traceSchema.parse(
+      JSON.parse(chromeTrace([{ ...timeline(0, 1), startMs: 0, endMs: 100, events }])),
+    );
+    const spans = traceEvents.filter(({ dur }) => dur !== undefined);
+    expect(spans).toHaveLength(7);
+    const inPart = spans.flatMap((a) =>
+      spans.filter((b) => {
+        const [start, end] = [b.ts ?? 0, (b.ts ?? 0) + (b.dur ?? 0)];
+        const [from, to] = [a.ts ?? 0, (a.ts ?? 0) + (a.dur ?? 0)];
+        return a.pid === b.pid && a.tid === b.tid && from < start && start < to && to < end;
+      }),
+    );
+    expect(inPart).toEqual([]);
+    expect(spans.filter(({ cat }) => cat === 'compute').map(({ pid }) => pid)).toEqual([0, 0, 0]);
+    expect(new Set(spans.map(({ tid }) => tid))).toEqual(new Set([0]));
   });
 
   it('says of a message how much it sent to whom, and of kernels what they did in a step', () => {

@@ -15,6 +15,8 @@ export interface DeviceDescription {
   readonly flops: { readonly f32: number; readonly half: number; readonly f8?: number | undefined };
   /** The bytes per second that the device reads and writes. */
   readonly memoryBytesPerSecond: number;
+  /** The same for the updates of optimizers, which stream through memory. Default: `memoryBytesPerSecond`. */
+  readonly updateBytesPerSecond?: number | undefined;
   /** The time that each call of a kernel or a program takes besides its work. */
   readonly launchSeconds: number;
   /** The electric power under load. */
@@ -82,6 +84,7 @@ const deviceSchema: z.ZodType<DeviceDescription> = z.strictObject({
   memoryBytes: z.number().positive().max(1e15),
   flops: z.strictObject({ f32: rate, half: rate, f8: rate.optional() }),
   memoryBytesPerSecond: rate,
+  updateBytesPerSecond: rate.optional(),
   launchSeconds: seconds.default(0),
   watts: z.number().positive().max(1e6).optional(),
   pricePerHour: z.number().min(0).max(1e6).optional(),

@@ -20,6 +20,8 @@ export interface Block {
   readonly parameters: number;
   /** The elements of experts, which ranks of expert parallelism divide. */
   readonly expertParameters: number;
+  /** The tensors of its parameters, if ranks that divide them send each by itself. */
+  readonly sentTensors: number;
   /** The floating-point operations of the forward pass. */
   readonly forwardFlops: number;
   /** Those of the forward pass that the backward pass computes again. */
@@ -28,6 +30,8 @@ export interface Block {
   readonly recomputedBytes: number;
   /** The bytes that are kept for the backward pass. */
   readonly activationBytes: number;
+  /** The bytes that are in the memory of the host between the forward and the backward pass. */
+  readonly offloadedBytes: number;
   /** The bytes that exist while the backward pass of this layer runs, besides those that are kept. */
   readonly liveBytes: number;
   /** The bytes that a forward pass and a backward pass read and write for all that is not a product. */
@@ -49,10 +53,12 @@ export interface Block {
 const none: Block = {
   parameters: 0,
   expertParameters: 0,
+  sentTensors: 0,
   forwardFlops: 0,
   recomputedFlops: 0,
   recomputedBytes: 0,
   activationBytes: 0,
+  offloadedBytes: 0,
   liveBytes: 0,
   movedBytes: 0,
   calls: 0,
@@ -102,15 +108,19 @@ export function blocksOf(
   const layers = model.modules.map((module, index): Block => {
     const forwardFlops = (scale * module.flops) / 3;
     const kept = scale * module.activationBytes;
-    const isFull = recomputeOf(layout, index) === 'full';
+    const recompute = recomputeOf(layout, index);
+    const isFull = recompute === 'full';
+    const isOffloaded = recompute === 'offload';
     return {
       ...none,
       parameters: module.parameters,
+      sentTensors: module.parameterTensors ?? 1,
       forwardFlops,
       recomputedFlops: isFull ? scale * (module.recomputedFlops ?? module.flops / 3) : 0,
       recomputedBytes: isFull ? MOVES_OF_FORWARD * kept : 0,
-      activationBytes: isFull ? scale * module.outputBytes : kept,
-      liveBytes: isFull ? kept : 0,
+      activationBytes: isFull ? scale * module.outputBytes : isOffloaded ? 0 : kept,
+      offloadedBytes: isOffloaded ? kept : 0,
+      liveBytes: isFull ? kept : isOffloaded ? OFFLOADED_AT_ONCE * kept : 0,
       movedBytes: MOVES * kept,
       calls: module.calls ?? CALLS_OF_LAYER,
       outputBytes: scale * module.outputBytes,
@@ -123,6 +133,8 @@ export function blocksOf(
 /** How often a value that is kept is read or written in a forward and a backward pass, and in a forward pass. */
 const MOVES = 4;
 const MOVES_OF_FORWARD = 2;
+/** Layers whose offloaded activations are on the device: that of which gradients are computed, and the one before it, which arrives. */
+const OFFLOADED_AT_ONCE = 2;
 /** The kernels of a layer of a transformer in a forward and a backward pass. */
 const CALLS_OF_LAYER = 150;
 
@@ -177,17 +189,21 @@ function transformerLayer(
   const whole = layerActivationBytes(model, { ...shape, recompute: 'none' });
   const ofHidden = tokens * hidden * shape.elementBytes;
   const isFull = recompute === 'full';
+  const isOffloaded = recompute === 'offload';
   // Two in the forward pass, two in the backward pass, and those of a forward pass that is computed again.
   const reductions = tp === 1 ? 0 : isFull ? 6 : 4;
   const isDivided = ep > 1 && experts !== null;
   return {
     parameters: parameters.layer / tp,
     expertParameters: parameters.experts / (tp * ep),
+    // Implementations join the tensors of a transformer in few messages, of which the latency is nothing beside their bytes.
+    sentTensors: 0,
     forwardFlops,
-    recomputedFlops: { none: 0, selective, full: forwardFlops }[recompute],
+    recomputedFlops: { none: 0, selective, full: forwardFlops, offload: 0 }[recompute],
     recomputedBytes: isFull ? MOVES_OF_FORWARD * whole : 0,
     activationBytes: kept,
-    liveBytes: whole - kept,
+    offloadedBytes: isOffloaded ? whole : 0,
+    liveBytes: isOffloaded ? OFFLOADED_AT_ONCE * whole : whole - kept,
     movedBytes: MOVES * whole,
     calls: CALLS_OF_LAYER,
     outputBytes: ofHidden / (layout.sequenceParallel ? tp : 1),

@@ -29,15 +29,31 @@ export function groupLink(
   };
 }
 
-/** The seconds of an all-reduce of `bytes` in a ring of `size` ranks. */
-export function allReduceSeconds(bytes: number, size: number, link: ClusterLink): number {
-  return 2 * oneWaySeconds(bytes, size, link);
+/** The link between a device and the memory of its host. */
+export function hostLink({ links, efficiency }: ClusterDescription): ClusterLink {
+  const { latencySeconds, bytesPerSecond } = links.toHost ?? links.between;
+  return { latencySeconds, bytesPerSecond: bytesPerSecond * efficiency.links };
 }
 
-/** The seconds of an all-gather or a reduce-scatter, of which the whole has `bytes`, in a ring of `size` ranks. */
-export function oneWaySeconds(bytes: number, size: number, link: ClusterLink): number {
+/** The seconds of all-reduces, which together have `bytes`, in a ring of `size` ranks. */
+export function allReduceSeconds(
+  bytes: number,
+  size: number,
+  link: ClusterLink,
+  messages = 1,
+): number {
+  return 2 * oneWaySeconds(bytes, size, link, messages);
+}
+
+/** The seconds of all-gathers or reduce-scatters, of which the wholes together have `bytes`, in a ring of `size` ranks. */
+export function oneWaySeconds(
+  bytes: number,
+  size: number,
+  link: ClusterLink,
+  messages = 1,
+): number {
   if (size === 1 || bytes === 0) return 0;
-  return (size - 1) * (link.latencySeconds + bytes / size / link.bytesPerSecond);
+  return (size - 1) * (messages * link.latencySeconds + bytes / size / link.bytesPerSecond);
 }
 
 /** The seconds of one message. */

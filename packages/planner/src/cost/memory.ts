@@ -106,6 +106,9 @@ function memoryOfPlace(
       temporaries: place.largestLiveBytes + gathered,
       overhead: 0,
     },
-    hostBytes: (keepsOptimizer ? 0 : states.optimizer) + (keepsParameters ? 0 : states.parameters),
+    hostBytes:
+      (keepsOptimizer ? 0 : states.optimizer) +
+      (keepsParameters ? 0 : states.parameters) +
+      place.offloadedBytes * inFlight,
   };
 }

@@ -36,7 +36,7 @@ export interface RunLayout {
   readonly stagesAlike?: 'layers' | 'operations';
   /** The rows of a microbatch. */
   readonly rows: number;
-  /** What the backward pass computes again: in all layers, or in each. */
+  /** What the backward pass computes again, or reads from the host: in all layers, or in each. */
   readonly recompute: Recompute | readonly Recompute[];
   readonly offload: Offload;
   readonly precision: Precision;
@@ -91,12 +91,20 @@ export function recomputeOf({ recompute }: RunLayout, layer: number): Recompute 
 
 /** Writes what is computed again, such as `full in 8 of 32 layers`. */
 export function recomputeText(recompute: RunLayout['recompute']): string {
-  if (typeof recompute === 'string') return recompute;
+  if (typeof recompute === 'string') return recompute === 'offload' ? 'none' : recompute;
   const counts = (['selective', 'full'] as const).flatMap((kind) => {
     const count = recompute.filter((each) => each === kind).length;
     return count === 0 ? [] : [`${kind} in ${count} of ${recompute.length} layers`];
   });
   return counts.join(', ') || 'none';
+}
+
+/** Writes of how many layers the activations are offloaded, such as `8 of 32 layers`, `all layers` or `none`. */
+export function offloadText(recompute: RunLayout['recompute']): string {
+  if (typeof recompute === 'string') return recompute === 'offload' ? 'all layers' : 'none';
+  const count = recompute.filter((each) => each === 'offload').length;
+  if (count === recompute.length) return 'all layers';
+  return count === 0 ? 'none' : `${count} of ${recompute.length} layers`;
 }
 
 /** Writes a layout on one line, such as `dp8 tp4 pp12 1f1b zero1 rows2 full`. */
@@ -109,6 +117,8 @@ export function layoutText(layout: RunLayout): string {
     ['pp', layout.pipelineParallel],
   ] as const;
   const { zero, shardRanks, dataParallel, stagesPerRank } = layout;
+  const recomputed = recomputeText(layout.recompute);
+  const offloaded = offloadText(layout.recompute);
   return [
     ...axes.filter(([name, size]) => size > 1 || name === 'dp').map(([name, size]) => name + size),
     ...(layout.sequenceParallel ? ['sp'] : []),
@@ -117,7 +127,8 @@ export function layoutText(layout: RunLayout): string {
       : []),
     ...(zero > 0 ? [`zero${zero}${shardRanks < dataParallel ? `/${shardRanks}` : ''}`] : []),
     `rows${layout.rows}`,
-    ...(layout.recompute === 'none' ? [] : [`recompute ${recomputeText(layout.recompute)}`]),
+    ...(recomputed === 'none' ? [] : [`recompute ${recomputed}`]),
+    ...(offloaded === 'none' ? [] : [`offload activations of ${offloaded}`]),
     ...(layout.offload === 'nothing' ? [] : [`offload ${layout.offload}`]),
   ].join(' ');
 }

@@ -136,10 +136,12 @@ function sumOf(blocks: readonly Block[]): Block {
   return {
     parameters: sum((block) => block.parameters),
     expertParameters: sum((block) => block.expertParameters),
+    sentTensors: sum((block) => block.sentTensors),
     forwardFlops: sum((block) => block.forwardFlops),
     recomputedFlops: sum((block) => block.recomputedFlops),
     recomputedBytes: sum((block) => block.recomputedBytes),
     activationBytes: sum((block) => block.activationBytes),
+    offloadedBytes: sum((block) => block.offloadedBytes),
     liveBytes: sum((block) => block.liveBytes),
     movedBytes: sum((block) => block.movedBytes),
     calls: sum((block) => block.calls),

@@ -2,7 +2,13 @@ import type { ClusterDescription } from '../cluster/cluster.ts';
 import type { ModelDescription } from '../model/model-description.ts';
 import { type Precision, precisions } from '../model/states.ts';
 import { blocksOf } from './blocks.ts';
-import { allReduceSeconds, groupLink, messageSeconds, oneWaySeconds } from './group-link.ts';
+import {
+  allReduceSeconds,
+  groupLink,
+  hostLink,
+  messageSeconds,
+  oneWaySeconds,
+} from './group-link.ts';
 import { microbatchesOf, partsOfStates, type RunLayout, type Workload } from './run-layout.ts';
 import { scheduleFacts } from './schedule-facts.ts';
 import { type Place, placesOf } from './stages.ts';
@@ -65,6 +71,8 @@ export interface MicrobatchTime {
   readonly contextParallel: number;
   readonly expertParallel: number;
   readonly pipelineParallel: number;
+  /** What computation does not hide of the copies of activations to the host and back. */
+  readonly offload: number;
 }
 
 /** The share of a backward pass during which gradients can travel while others are computed. */
@@ -104,6 +112,7 @@ export function stepTermsOf(
     expertParallel: inStep('expertParallel'),
     pipelineParallel: inStep('pipelineParallel'),
     ...most,
+    offload: inStep('offload') + most.offload,
   };
 }
 
@@ -153,7 +162,23 @@ export function microbatchTime(
       layout.pipelineParallel === 1
         ? 0
         : 2 * stagesPerRank * messageSeconds(perMessage, pipelineLink),
+    offload: exposedCopySeconds(place.offloadedBytes, compute, cluster),
   };
+}
+
+/**
+ * What computation does not hide of copying activations to the host in the forward pass, and back in the backward pass, which
+ * takes twice as long.
+ */
+export function exposedCopySeconds(
+  bytes: number,
+  computeSeconds: number,
+  cluster: ClusterDescription,
+): number {
+  const copying = messageSeconds(bytes, hostLink(cluster));
+  const exposed = (share: number): number =>
+    Math.max(0, copying - cluster.links.overlap * share * computeSeconds);
+  return exposed(1 / 3) + exposed(2 / 3);
 }
 
 /** The seconds after the last backward pass, and those of the gathers of ZeRO-3, which are for each microbatch. */
@@ -172,22 +197,30 @@ export function updateTime(
   const elements = place.parameters + place.expertParameters;
   const parts = partsOfStates(layout);
   const gradientBytes = bytes.gradient * elements;
-  const reduction = allReduceSeconds(gradientBytes, ranks, link);
+  const { sentTensors } = place;
+  const { memoryBytesPerSecond, updateBytesPerSecond = memoryBytesPerSecond } = cluster.device;
+  // Gradients that all ranks keep are reduced in buckets; those of ranks that divide states as they are divided.
+  const buckets = Math.ceil(gradientBytes / BUCKET_BYTES);
+  const messages = Math.max(1, zero === 0 ? Math.min(buckets, sentTensors) : sentTensors);
+  const reduction = allReduceSeconds(gradientBytes, ranks, link, messages);
+  // What is scattered is copied into the parts of the ranks, and what is gathered out of them.
+  const copying = (whole: number): number =>
+    parts === 1 ? 0 : (2 * whole) / (memoryBytesPerSecond * cluster.efficiency.memory);
+  const parameterBytes = bytes.parameter * elements;
+  // Each gradient has a call that puts it into its bucket, and one that takes it out.
+  const placing = ranks === 1 ? 0 : 2 * sentTensors * cluster.device.launchSeconds;
+  const besides = zero === 0 ? placing : copying(gradientBytes) + copying(parameterBytes);
+  const oneWay = (whole: number): number =>
+    copying(whole) + oneWaySeconds(whole, layout.shardRanks * cp, shardLink, messages);
   // ZeRO-3 gathers parameters in each forward and each backward pass, and scatters gradients in each of them.
   const gathers =
-    zero < 3
-      ? 0
-      : microbatches *
-        (2 * oneWaySeconds(bytes.parameter * elements, layout.shardRanks * cp, shardLink) +
-          oneWaySeconds(gradientBytes, layout.shardRanks * cp, shardLink));
+    zero < 3 ? 0 : microbatches * (2 * oneWay(parameterBytes) + oneWay(gradientBytes));
   const between =
-    layout.shardRanks < dataParallel || zero < 3 ? reduction / (zero < 3 ? 1 : parts) : 0;
+    zero < 3 ? reduction + besides : layout.shardRanks < dataParallel ? reduction / parts : 0;
   const hidden = zero < 3 ? hiding : hiding * microbatches * 1.5;
   const share = elements / parts;
   const updated = updatedBytes(place, layout);
-  const { memoryBytesPerSecond } = cluster.device;
   const isOnHost = offload !== 'nothing';
-  const toHost = cluster.links.toHost ?? cluster.links.between;
   const moved =
     (offload === 'nothing' ? 0 : share * (bytes.gradient + bytes.parameter)) +
     (offload === 'optimizer and parameters' ? 2 * microbatches * share * bytes.parameter : 0);
@@ -195,13 +228,13 @@ export function updateTime(
   const hostUpdate = (updated * cluster.devicesPerHost) / HOST_BYTES_PER_SECOND;
   return {
     dataParallel: Math.max(0, gathers + between - hidden),
-    optimizer: isOnHost ? 0 : updated / (memoryBytesPerSecond * cluster.efficiency.memory),
-    offload: isOnHost ? hostUpdate + messageSeconds(moved, toHost) : 0,
+    optimizer: isOnHost ? 0 : updated / (updateBytesPerSecond * cluster.efficiency.memory),
+    offload: isOnHost ? hostUpdate + messageSeconds(moved, hostLink(cluster)) : 0,
   };
 }
 
 /** The bytes that the update of a rank reads and writes: the gradient and the states, then the states and the parameter. */
-export function updatedBytes(
+function updatedBytes(
   { parameters, expertParameters }: Pick<Place, 'parameters' | 'expertParameters'>,
   layout: RunLayout,
 ): number {
@@ -209,6 +242,9 @@ export function updatedBytes(
   const share = (parameters + expertParameters) / partsOfStates(layout);
   return share * (gradient + 2 * optimizer + parameter);
 }
+
+/** The bytes of gradients that are reduced in one message, as in PyTorch. */
+const BUCKET_BYTES = 25 * 2 ** 20;
 
 /** What the processors of a host read and write together. */
 const HOST_BYTES_PER_SECOND = 200e9;

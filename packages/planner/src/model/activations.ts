@@ -1,7 +1,10 @@
 import type { TransformerDescription } from './transformer.ts';
 
-/** What the backward pass computes again. */
-export type Recompute = 'none' | 'selective' | 'full';
+/**
+ * What the backward pass computes again. `offload`: nothing, but the activations are in the memory of the host until it needs
+ * them.
+ */
+export type Recompute = 'none' | 'selective' | 'full' | 'offload';
 
 /** The part of a batch that a rank computes at once, and how its layers are divided. */
 export interface ActivationShape {
@@ -35,6 +38,7 @@ export function layerActivationBytes(
   const { hidden, headSize, heads, keyValueHeads, feedForward, gated } = model;
   const tokens = (shape.rows * shape.sequence) / contextParallel;
   const between = shape.sequenceParallel ? tensorParallel : 1;
+  if (shape.recompute === 'offload') return 0;
   if (shape.recompute === 'full') return (elementBytes * tokens * hidden) / between;
   // The inputs of two norms and of two products, and the masks of dropout, of one byte each.
   const masks = model.dropout ? 2 : 0;

@@ -1,8 +1,9 @@
 import type { ClusterDescription } from '../cluster/cluster.ts';
 import { blocksOf } from '../cost/blocks.ts';
-import { messageSeconds } from '../cost/group-link.ts';
-import { microbatchesOf, type RunLayout, type Workload } from '../cost/run-layout.ts';
+import { hostLink, messageSeconds } from '../cost/group-link.ts';
+import { microbatchesOf, recomputeOf, type Workload } from '../cost/run-layout.ts';
 import type { Prediction } from '../cost/predict.ts';
+import { exposedCopySeconds } from '../cost/step-time.ts';
 import type { ModelDescription } from '../model/model-description.ts';
 
 /** What it takes to move activations to the host and back, in the place of computing them again. */
@@ -23,18 +24,22 @@ export function offloadedActivations(
   { layout, terms }: Pick<Prediction, 'layout' | 'terms'>,
   model: ModelDescription,
   workload: Workload,
-  { links }: Pick<ClusterDescription, 'links'>,
+  cluster: ClusterDescription,
 ): OffloadedActivations | null {
-  const { toHost, overlap } = links;
-  if (layout.recompute === 'none' || layout.pipelineParallel > 1 || toHost === undefined)
-    return null;
-  const keptBytes = (recompute: RunLayout['recompute']): number =>
-    blocksOf(model, { ...layout, recompute }, workload).layers.reduce(
-      (sum, { activationBytes }) => sum + activationBytes,
-      0,
-    );
-  const bytes = keptBytes('none') - keptBytes(layout.recompute);
-  if (bytes <= 0) return null;
-  const copySeconds = 2 * microbatchesOf(layout, workload) * messageSeconds(bytes, toHost);
-  return { bytes, copySeconds, exposedSeconds: Math.max(0, copySeconds - overlap * terms.compute) };
+  const hasLink = cluster.links.toHost !== undefined;
+  if (layout.recompute === 'none' || layout.pipelineParallel > 1 || !hasLink) return null;
+  const whole = blocksOf(model, { ...layout, recompute: 'none' }, workload).layers;
+  const bytes = blocksOf(model, layout, workload).layers.reduce((sum, { activationBytes }, at) => {
+    const isRecomputed = recomputeOf(layout, at) !== 'offload';
+    const saved = isRecomputed ? (whole[at]?.activationBytes ?? 0) - activationBytes : 0;
+    // A layer with a large output may keep less of itself than that.
+    return sum + Math.max(0, saved);
+  }, 0);
+  if (bytes === 0) return null;
+  const microbatches = microbatchesOf(layout, workload);
+  return {
+    bytes,
+    copySeconds: 2 * microbatches * messageSeconds(bytes, hostLink(cluster)),
+    exposedSeconds: microbatches * exposedCopySeconds(bytes, terms.compute / microbatches, cluster),
+  };
 }

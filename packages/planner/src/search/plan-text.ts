@@ -81,7 +81,7 @@ function offloadLines(
   if (offloaded === null) return [];
   const { bytes, copySeconds, exposedSeconds } = offloaded;
   return [
-    `Recomputation takes ${seconds(best.terms.recompute)} of a step. To offload the same activations is to copy ${gigabytes(bytes)} of each microbatch to the host and back:`,
+    `Recomputation takes ${seconds(best.terms.recompute)} of a step. To offload the same activations is to copy ${amountOfBytes(bytes)} of each microbatch to the host and back:`,
     `${seconds(copySeconds)} of a step, of which computation does not hide ${seconds(exposedSeconds)}.`,
   ];
 }
@@ -131,6 +131,11 @@ function percent(share: number): string {
 
 function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(2)} GB`;
+}
+
+/** In the unit of its size. */
+function amountOfBytes(bytes: number): string {
+  return bytes >= 1e9 ? gigabytes(bytes) : `${(bytes / 1e6).toPrecision(3)} MB`;
 }
 
 /** Rounded up, because less would not do. */

@@ -1,5 +1,5 @@
 import type { RunLayout, Workload } from '../cost/run-layout.ts';
-import { microbatchesOf, recomputeText } from '../cost/run-layout.ts';
+import { microbatchesOf, offloadText, recomputeText } from '../cost/run-layout.ts';
 
 /** What a budget of a script needs to choose which values are kept, computed again, and offloaded. */
 interface ScriptBudget {
@@ -32,7 +32,7 @@ export function scriptLines(
   const accumulated =
     pipelineParallel === 1 && microbatches > 1
       ? [
-          `// Add up the gradients of ${microbatches} microbatches of ${layout.rows} rows before each step().`,
+          `// Add up the gradients of ${microbatches} microbatches of ${layout.rows === 1 ? '1 row' : `${layout.rows} rows`} before each step().`,
         ]
       : [];
   return [
@@ -85,6 +85,7 @@ function remarks(
   budget?: ScriptBudget,
 ): readonly string[] {
   const recomputed = recomputeText(recompute);
+  const offloaded = offloadText(recompute);
   return [
     ...(offload === 'nothing'
       ? []
@@ -94,10 +95,11 @@ function remarks(
         ]),
     ...(recomputed === 'none'
       ? []
-      : [
-          `// Compute layers again with nn.checkpoint: ${recomputed}.`,
-          ...(budget === undefined ? [] : budgetLines(budget)),
-        ]),
+      : [`// Compute layers again with nn.checkpoint: ${recomputed}.`]),
+    ...(offloaded === 'none'
+      ? []
+      : [`// Offload the activations of ${offloaded} with nn.checkpoint and pages.`]),
+    ...(budget === undefined ? [] : budgetLines(budget)),
     ...(contextParallel > 1
       ? [`// No strategy of this version divides sequences among ${contextParallel} ranks.`]
       : []),

@@ -35,7 +35,7 @@ export const spaceRules: OptionRules<SearchSpace> = {
   schedule: option.listOf(option.oneOf(...scheduleNames)),
   stagesPerRank: option.listOf(option.integer(1, 64)),
   rows: sizes,
-  recompute: option.listOf(option.oneOf('none', 'selective', 'full')),
+  recompute: option.listOf(option.oneOf('none', 'selective', 'full', 'offload')),
   offload: option.listOf(option.oneOf('nothing', 'optimizer', 'optimizer and parameters')),
   flashAttention: option.listOf(option.flag),
 };

@@ -4,6 +4,7 @@ import { predict } from '../cost/predict.ts';
 import { layoutText, type RunLayout } from '../cost/run-layout.ts';
 import type { Recompute } from '../model/activations.ts';
 import { fillMemory } from './fill-memory.ts';
+import { canOffloadActivations, offloadLayers } from './offload-layers.ts';
 import { FoundLayouts, type SearchResult } from './found-layouts.ts';
 import type { SearchRequest } from './search-request.ts';
 import { clusterSizes, layoutsOf, meshes, misfitOf, refusalOf, rowsOf } from './search-space.ts';
@@ -45,7 +46,7 @@ function weigh(layout: RunLayout, request: SearchRequest, found: FoundLayouts): 
     const memory = plannedMemory(model, candidate, workload, cluster);
     const hostBytes = memory.hostBytes * cluster.devicesPerHost;
     if (hostBytes > (cluster.hostMemoryBytes ?? Infinity)) {
-      found.prune('states on the host need more than its memory', () => layoutText(candidate));
+      found.prune('what is on the host needs more than its memory', () => layoutText(candidate));
       return;
     }
     if (memory.totalBytes <= memoryBytes) {
@@ -54,6 +55,8 @@ function weigh(layout: RunLayout, request: SearchRequest, found: FoundLayouts): 
       // Between two kinds, some layers can do with less.
       const filled = before === undefined ? null : fillMemory(candidate, before, request);
       if (filled !== null) found.add(predict(model, filled, workload, cluster));
+      const offloaded = offloadLayers(filled ?? candidate, request);
+      if (offloaded !== null) found.add(predict(model, offloaded, workload, cluster));
       if (request.goal !== 'memory') return;
     } else {
       found.tooLarge(memory.totalBytes, candidate, request);
@@ -61,14 +64,15 @@ function weigh(layout: RunLayout, request: SearchRequest, found: FoundLayouts): 
   }
 }
 
-function usefulRecompute(
-  { flashAttention }: RunLayout,
-  { model, search: { recompute: allowed = ['none', 'selective', 'full'] } }: SearchRequest,
-): readonly Recompute[] {
+function usefulRecompute(layout: RunLayout, request: SearchRequest): readonly Recompute[] {
+  const { model, search } = request;
+  const { recompute: allowed = ['none', 'selective', 'full', 'offload'] } = search;
   // Attention by blocks keeps no scores that could be computed again.
-  const hasScores = model.kind === 'transformer' && !flashAttention;
-  return (['none', 'selective', 'full'] as const).filter(
+  const hasScores = model.kind === 'transformer' && !layout.flashAttention;
+  return (['none', 'selective', 'full', 'offload'] as const).filter(
     (kind) =>
-      allowed.includes(kind) && (kind !== 'selective' || hasScores || !allowed.includes('none')),
+      allowed.includes(kind) &&
+      (kind !== 'selective' || hasScores || !allowed.includes('none')) &&
+      (kind !== 'offload' || canOffloadActivations(layout, request)),
   );
 }

@@ -56,7 +56,7 @@ function stageTimes(time: MicrobatchTime): StageTimes {
   const communication = time.tensorParallel + time.contextParallel + time.expertParallel;
   return {
     forward: time.compute / 3 + communication / 2,
-    inputGradient: time.compute / 3 + time.recompute + communication / 2,
+    inputGradient: time.compute / 3 + time.recompute + time.offload + communication / 2,
     weightGradient: time.compute / 3,
   };
 }

@@ -2,12 +2,17 @@ import { writeFile } from 'node:fs/promises';
 import { hostname, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { ConfigError } from '@shardwise/core/spec';
-import { type ClusterDescription, clusterFromTrace, readCluster } from '@shardwise/planner';
+import {
+  type ClusterDescription,
+  clusterFromTrace,
+  type ReachedRates,
+  readCluster,
+} from '@shardwise/planner';
 import { openTrace } from '@shardwise/planner/node';
 import { runScript } from '../doctor/links/run-script.ts';
 import { displayPath } from '../text/display-path.ts';
 import { formatBytes, formatCount } from '../text/format.ts';
-import { MEASURED_FILE, type MeasuredRanks, parseMeasuredRanks } from './measured-ranks.ts';
+import { MEASURED_FILE, parseMeasuredRanks } from './measured-ranks.ts';
 
 /** The options of `shardwise measure`. */
 export interface MeasureOptions {
@@ -34,6 +39,7 @@ export async function measureCommand(options: MeasureOptions): Promise<void> {
     [
       `products: ${formatCount(device.flops.f32)}FLOP/s`,
       `memory: ${formatBytes(device.memoryBytesPerSecond)}/s`,
+      `updates: ${formatBytes(device.updateBytesPerSecond ?? device.memoryBytesPerSecond)}/s`,
       `call of an operation: ${(device.launchSeconds * 1e6).toFixed(0)} µs`,
       `link: ${formatBytes(links.inside.bytesPerSecond)}/s, ${(links.inside.latencySeconds * 1e6).toFixed(0)} µs`,
       `Cluster: ${displayPath(file)}`,
@@ -43,8 +49,8 @@ export async function measureCommand(options: MeasureOptions): Promise<void> {
 }
 
 async function measuredCluster({ main, ranks }: MeasureOptions): Promise<ClusterDescription> {
-  const { device, link } = await measuredRanks(main, ranks);
-  const inside = link ?? {
+  const device = await measuredRanks(main, ranks);
+  const inside = device.link ?? {
     latencySeconds: 1e-6,
     bytesPerSecond: device.memoryBytesPerSecond,
   };
@@ -57,6 +63,7 @@ async function measuredCluster({ main, ranks }: MeasureOptions): Promise<Cluster
       memoryBytes: totalmem() / ranks,
       flops: { f32: device.flops, half: device.flops },
       memoryBytesPerSecond: device.memoryBytesPerSecond,
+      updateBytesPerSecond: device.updateBytesPerSecond,
       launchSeconds: device.launchSeconds,
     },
     // The processors that compute also copy the messages.
@@ -67,7 +74,7 @@ async function measuredCluster({ main, ranks }: MeasureOptions): Promise<Cluster
   });
 }
 
-async function measuredRanks(main: string, ranks: number): Promise<MeasuredRanks> {
+async function measuredRanks(main: string, ranks: number): Promise<ReachedRates> {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   const script = fileURLToPath(new URL(`./measure-process.${extension}`, import.meta.url));
   const options = ['--nproc', String(ranks)];

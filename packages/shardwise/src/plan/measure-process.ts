@@ -2,8 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { init } from '../rank/init.ts';
 import { measureDevice } from './measure-device.ts';
-import { measureLink } from './measure-link.ts';
-import { MEASURED_FILE, type MeasuredRanks } from './measured-ranks.ts';
+import { MEASURED_FILE } from './measured-ranks.ts';
 
 // The script that each rank of `shardwise measure` runs. Rank 0 writes what was measured.
 
@@ -11,10 +10,8 @@ import { MEASURED_FILE, type MeasuredRanks } from './measured-ranks.ts';
 const TIMEOUT_MS = 60_000;
 
 const context = await init({ timeoutMs: TIMEOUT_MS });
-const link = await measureLink(context.group, context.device);
-const device = await measureDevice(context.group);
+const rates = await measureDevice(context.group);
 if (context.rank === 0) {
-  const measured: MeasuredRanks = { device, link };
-  await writeFile(join(context.runDirectory, MEASURED_FILE), JSON.stringify(measured));
+  await writeFile(join(context.runDirectory, MEASURED_FILE), JSON.stringify(rates));
 }
 await context.close();

@@ -1,28 +1,20 @@
-import type { ClusterLink, ReachedRates } from '@shardwise/planner';
+import type { ReachedRates } from '@shardwise/planner';
 import { z } from 'zod';
-
-/** What the ranks of `shardwise measure` have measured together. */
-export interface MeasuredRanks {
-  readonly device: ReachedRates;
-  /** Undefined: there is one rank. */
-  readonly link?: ClusterLink | undefined;
-}
 
 const positive = z.number().positive();
 
-const measuredRanksSchema: z.ZodType<MeasuredRanks> = z.object({
-  device: z.object({
-    flops: positive,
-    memoryBytesPerSecond: positive,
-    launchSeconds: z.number().nonnegative(),
-    errors: z.array(z.number()).readonly(),
-  }),
+const reachedRatesSchema: z.ZodType<ReachedRates> = z.object({
+  flops: positive,
+  memoryBytesPerSecond: positive,
+  updateBytesPerSecond: positive,
+  launchSeconds: z.number().nonnegative(),
   link: z.object({ latencySeconds: z.number().nonnegative(), bytesPerSecond: positive }).optional(),
+  errors: z.array(z.number()).readonly(),
 });
 
-/** Parses what rank 0 has written. Throws an error of zod for anything else. */
-export function parseMeasuredRanks(json: string): MeasuredRanks {
-  return measuredRanksSchema.parse(JSON.parse(json));
+/** Parses what rank 0 has written of what the ranks of `shardwise measure` have measured together. */
+export function parseMeasuredRanks(json: string): ReachedRates {
+  return reachedRatesSchema.parse(JSON.parse(json));
 }
 
 /** The file of the run's directory into which rank 0 writes what was measured. */

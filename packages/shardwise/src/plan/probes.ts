@@ -1,10 +1,13 @@
 import { nn, type Tensor } from '@shardwise/core';
+import type { ZeroStage } from '@shardwise/planner';
 
 /** A small model whose training step is timed. */
 export interface Probe {
   readonly build: () => nn.Module & { forward(x: Tensor): Tensor };
   /** The shape of the inputs, and of the targets. */
   readonly shape: readonly number[];
+  /** What ranks divide that train it together. Each is timed, besides the training of each rank by itself. */
+  readonly together?: readonly ZeroStage[];
 }
 
 /** Shape: x [B, H, T, D] -> [B, H, T, D]. */
@@ -35,30 +38,29 @@ function perceptrons(count: number, width: number): nn.Sequential {
   ]);
 }
 
-/** Models of which each spends most of its time for something else: products, other operations, attention, updates and calls. */
+/**
+ * Models of which each spends most of its time for something else: products, other operations, attention, updates, calls and
+ * messages. All but those for calls and messages need more memory than caches have, as models do that people train.
+ */
 export function probes(): readonly Probe[] {
   return [
-    { build: () => perceptrons(2, 512), shape: [1024, 512] },
+    { build: () => perceptrons(6, 512), shape: [1024, 512] },
     { build: () => perceptrons(3, 256), shape: [512, 256] },
+    { build: () => repeated(6, () => [new nn.Linear(768, 768)]), shape: [512, 768] },
     {
-      build: () => repeated(3, () => [new nn.Linear(768, 768)]),
-      shape: [512, 768],
-    },
-    {
-      build: () => repeated(4, () => [new nn.LayerNorm(512), new nn.GELU()]),
+      build: () => repeated(16, () => [new nn.LayerNorm(512), new nn.GELU()]),
       shape: [1024, 512],
     },
+    { build: () => repeated(6, () => [new Attention(64)]), shape: [8, 8, 128, 64] },
     {
-      build: () => repeated(2, () => [new Attention(64)]),
-      shape: [8, 8, 128, 64],
-    },
-    {
-      build: () => repeated(2, () => [new nn.Linear(1024, 1024)]),
+      build: () => repeated(12, () => [new nn.Linear(1024, 1024)]),
       shape: [8, 1024],
+      together: [0, 1, 3],
     },
     {
-      build: () => repeated(16, () => [new nn.Linear(16, 16), new nn.LayerNorm(16)]),
+      build: () => repeated(40, () => [new nn.Linear(16, 16), new nn.LayerNorm(16)]),
       shape: [16, 16],
+      together: [1, 3],
     },
   ];
 }

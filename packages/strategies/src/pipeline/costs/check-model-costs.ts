@@ -11,6 +11,7 @@ const costsRules: OptionRules<ModelCosts> = {
 const moduleRules: OptionRules<ModuleCosts> = {
   path: option.required(option.nonEmptyText),
   parameters: option.required(option.count),
+  parameterTensors: option.count,
   stateBytes: option.required(amount),
   flops: option.required(amount),
   recomputedFlops: amount,

@@ -44,6 +44,7 @@ export function costsOf(
     return {
       path,
       parameters: count(own),
+      parameterTensors: own.length,
       stateBytes: 4 * (count(own) + trained * (1 + optimizerTensors)),
       ...stageUse(drafts[stage] ?? []),
       outputBytes: bytesAcross(microbatch, stage),

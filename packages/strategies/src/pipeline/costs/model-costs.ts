@@ -16,6 +16,8 @@ export interface ModuleCosts {
   readonly path: string;
   /** The number of elements of the parameters. */
   readonly parameters: number;
+  /** The number of the parameters' tensors, each of which strategies that divide states send by itself. Default: not known. */
+  readonly parameterTensors?: number;
   /** The bytes of parameters, gradients and optimizer states. */
   readonly stateBytes: number;
   /** The floating-point operations of products in the forward and backward pass. */
