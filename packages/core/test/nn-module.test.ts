@@ -136,12 +136,6 @@ describe('modes and visits', () => {
     expect(before).toEqual([true, true, true, false]);
   });
 
-  test('parameters are those that have names, in the same order and each once', () => {
-    const model = new Tied();
-    expect(model.parameters()).toEqual(model.namedParameters().map(([, parameter]) => parameter));
-    expect(new Set(model.parameters()).size).toBe(model.parameters().length);
-  });
-
   test('apply visits children before parents', () => {
     const visited: string[] = [];
     new Sequential(new GELU(), new Sequential(new Dropout())).apply((module) =>

@@ -102,11 +102,8 @@ export abstract class Module {
     return firstNames(this.#all((module) => module.ownParameters()));
   }
 
-  /** The parameters in the order of `namedParameters`, for which nothing is named. */
   parameters(): Parameter[] {
-    const found = new Set<Parameter>();
-    this.#addParameters(found, new Set());
-    return [...found];
+    return this.namedParameters().map(([, parameter]) => parameter);
   }
 
   namedBuffers(): Named<BufferTensor>[] {
@@ -266,23 +263,10 @@ export abstract class Module {
     return fields.flatMap(([field, value]) => (is(value) ? [[this.nameOf(field), value]] : []));
   }
 
-  #addParameters(found: Set<Parameter>, seen: Set<Module>): void {
-    if (seen.has(this)) return;
-    seen.add(this);
-    this.#requireMembers();
-    const values: unknown[] = Object.values(this);
-    for (const value of values) if (value instanceof Parameter) found.add(value);
-    const children = this.#isContainer ? this.children : values.filter(isModule);
-    for (const child of children) child.#addParameters(found, seen);
-  }
-
   /** The children without a check for hidden members. */
   #childrenAsTheyAre(): Named<Module>[] {
-    return this.#isContainer ? this.namedChildren() : this.#fields(isModule);
-  }
-
-  get #isContainer(): boolean {
-    return this.namedChildren !== Module.prototype.namedChildren;
+    const isContainer = this.namedChildren !== Module.prototype.namedChildren;
+    return isContainer ? this.namedChildren() : this.#fields(isModule);
   }
 
   /** Throws ConfigError if this module hides a member, which would not be found. */
@@ -299,10 +283,10 @@ export abstract class Module {
   #refuseHidden(): void {
     let held: ReadonlySet<object> | undefined;
     const isHeld = (member: object): boolean => (held ??= this.#held()).has(member);
-    const values: unknown[] = Object.values(this);
-    for (const [index, value] of values.entries()) {
+    const fields: [string, unknown][] = Object.entries(this);
+    for (const [field, value] of fields) {
       const hidden = hiddenMember(value, isHeld);
-      if (hidden !== undefined) throw hiddenError(this, Object.keys(this)[index] ?? '', hidden);
+      if (hidden !== undefined) throw hiddenError(this, field, hidden);
     }
     const missing = constructions.missingOf(this, Module.#membersOf);
     if (missing.length > 0) throw missingError(this, missing);
