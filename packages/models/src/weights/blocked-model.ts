@@ -87,7 +87,7 @@ export function withoutBlocks(place: string): ConfigError {
     {
       asked: `the weights of ${place} as the file keeps them (quantized: true)`,
       found: 'no weight of a layer in blocks of few bits',
-      todo: 'Give a GGUF file of Q8_0, Q4_K_M or the like, or write quantize: { bits: 4 }, which makes blocks of the weights of any file',
+      todo: 'Give a GGUF file of Q8_0, Q4_K_M or the like, or leave quantized out; quantize: { bits: 4 } makes blocks of the weights of any file',
     },
     { place },
   );
