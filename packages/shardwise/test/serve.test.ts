@@ -323,6 +323,11 @@ describe('shardwise serve refuses in one line, with exit code 2,', () => {
       ['language', '--cache-tokens', '900000000', '--block-size', '1000000'],
       /^a cache of 900 blocks of 1000000 tokens: they do not fit the memory beside the model: /,
     ],
+    [
+      'a cache beyond all counts',
+      ['language', '--cache-tokens', '90000000000'],
+      /'90000000000' is invalid\. It must be at most 999999999/,
+    ],
     ['a cache without a block', ['language', '--cache-tokens', '8'], /, of which none fits\./],
     [
       'a way of taking weights without a place',
