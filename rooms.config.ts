@@ -207,7 +207,7 @@ export const ROOMS: Readonly<Record<string, Readonly<Record<string, readonly str
   models: {
     quantized: [],
     model: ['quantized'],
-    layers: ['model'],
+    layers: ['model', 'quantized'],
     decoders: ['model', 'layers'],
     onnx: ['model'],
     encoders: ['model', 'layers'],

@@ -28,6 +28,8 @@ export interface Scope {
   readonly autocast: HalfDType | null;
   /** Whether a function of the library is building its result. Its inner nodes do not count as the program's values. */
   readonly isInLibrary: boolean;
+  /** Whether modules behave as in evaluation, whatever their modes are. */
+  readonly isEvaluating: boolean;
   /** Whether the modules that are constructed now are dropped afterwards. */
   readonly isTemporary: boolean;
   /** The place of new collectives in the order of the program. */
@@ -65,6 +67,7 @@ let scope: Scope = {
   isGradEnabled: true,
   autocast: null,
   isInLibrary: false,
+  isEvaluating: false,
   isTemporary: false,
   collectiveOrder: 'program',
   collectiveName: null,

@@ -187,6 +187,7 @@ export type { PageSource, PageStore } from './paging/page.ts';
 export * as check from './saved-data.ts';
 
 // Modules and their parameters.
+export { evaluating } from './nn/module/evaluating.ts';
 export { Module, type Named } from './nn/module/module.ts';
 export { constructions } from './nn/construction/constructions.ts';
 export { requireModule } from './nn/module/require-module.ts';

@@ -7,6 +7,7 @@ import { Embedding } from '../src/nn/layers/embedding.ts';
 import { GELU } from '../src/nn/layers/activations.ts';
 import { LayerNorm } from '../src/nn/norm/layer-norm.ts';
 import { Linear } from '../src/nn/layers/linear.ts';
+import { evaluating } from '../src/nn/module/evaluating.ts';
 import { Module } from '../src/nn/module/module.ts';
 import { ModuleList } from '../src/nn/containers/module-list.ts';
 import { MultiheadAttention } from '../src/nn/attention/multihead-attention.ts';
@@ -119,6 +120,20 @@ describe('modes and visits', () => {
     ]);
     model.train();
     expect(model.namedModules().every(([, module]) => module.training)).toBe(true);
+  });
+
+  test('in a body that is evaluated, modules do not behave as in training, and keep their modes', () => {
+    const model = new Sequential(new Linear(1, 1), new Sequential(new Dropout(0.1).eval()));
+    const modes = (): boolean[] => model.namedModules().map(([, { training }]) => training);
+    const before = modes();
+    expect(evaluating(modes)).toEqual([false, false, false, false]);
+    expect(() =>
+      evaluating(() => {
+        throw new Error('broken');
+      }),
+    ).toThrow('broken');
+    expect(modes()).toEqual(before);
+    expect(before).toEqual([true, true, true, false]);
   });
 
   test('apply visits children before parents', () => {

@@ -46,7 +46,7 @@ export {
   type ProcessorSettings,
 } from './generation/logits-processors.ts';
 export type { GenerateOptions, GenerationOptions } from './generation/generation-options.ts';
-export { evaluating, streamTokens } from './generation/stream-tokens.ts';
+export { streamTokens } from './generation/stream-tokens.ts';
 export { attendTo, type AttendToOptions } from './layers/attention.ts';
 export type { RawRopeParameters } from './layers/rope-parameters.ts';
 export {

@@ -2,13 +2,21 @@ import { readFileSync } from 'node:fs';
 import { cpu } from '@shardwise/backend-cpu';
 import { ConfigError, fromData, LineMesh, noGrad, optim, setRank } from '@shardwise/core';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import { type GgufBlockName, pickedFolder } from '@shardwise/core/extend';
-import { addLora, fromPretrained, type PretrainedModel } from '@shardwise/models';
-import { fsdp, memory } from '@shardwise/strategies';
+import { type GgufBlockName, type Parameter, pickedFolder } from '@shardwise/core/extend';
+import { addLora, fromPretrained, loadPretrained, type PretrainedModel } from '@shardwise/models';
+import {
+  colwiseParallel,
+  fsdp,
+  memory,
+  planFor,
+  tensorParallel,
+  vocabParallelEmbedding,
+} from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { onCpu } from '../../../test/support/on-cpu.ts';
 import { ggufFormats } from '../src/quantized/gguf-formats.ts';
-import { QuantizedLinear } from '../src/quantized/quantized-linear.ts';
 import { blockTypeOf } from '../src/weights/gguf/block-types.ts';
 
 // GGUF's blocks and models of several architectures, as Python reads them (tools/golden-gguf.py).
@@ -70,6 +78,11 @@ async function logitsOf(model: PretrainedModel, name: string): Promise<Float32Ar
   return Float32Array.from(await noGrad(() => model.eval().forward(input)).data(), Number);
 }
 
+/** The weights that are bytes of a file, by their names. */
+function weightsInBlocks(model: PretrainedModel): readonly (readonly [string, Parameter])[] {
+  return model.namedParameters().filter(([, { dtype }]) => dtype === 'u8');
+}
+
 function largestDifference(found: Float32Array, expected: Float32Array): number {
   expect(found).toHaveLength(expected.length);
   return found.reduce(
@@ -94,14 +107,15 @@ describe.each(Object.keys(models))('a GGUF file of %s', (name) => {
     // by tanh, the last bit of which the two find in different ways: its logits differ by 7e-7, and those of others by 0.
     expect(largestDifference(await logitsOf(model, name), expected)).toBeLessThan(1e-5);
 
-    const layers = model
-      .namedModules()
-      .flatMap(([, module]) => (module instanceof QuantizedLinear ? [module] : []));
-    expect(layers).toHaveLength(7 * Number(Reflect.get(model.config, 'numHiddenLayers')));
-    const elements = layers.reduce((sum, each) => sum + each.outFeatures * each.inFeatures, 0);
-    const inBlocks = layers.reduce((sum, { format, outFeatures, inFeatures }) => {
-      return sum + (outFeatures * inFeatures * format.bytes) / format.elements;
-    }, 0);
+    // Those of seven linear layers of each block, and those of the embeddings, which may also be the head's.
+    const blocked = weightsInBlocks(model);
+    const { numHiddenLayers, tieWordEmbeddings } = z
+      .object({ numHiddenLayers: z.number(), tieWordEmbeddings: z.boolean() })
+      .parse(model.config);
+    expect(blocked).toHaveLength(7 * numHiddenLayers + (tieWordEmbeddings ? 1 : 2));
+    const numbers = new Map(whole.namedParameters());
+    const elements = blocked.reduce((sum, [path]) => sum + (numbers.get(path)?.numel ?? 0), 0);
+    const inBlocks = blocked.reduce((sum, [, { numel }]) => sum + numel, 0);
     const saved = memory({ model: whole }).parameterBytes - memory({ model }).parameterBytes;
     expect(saved).toBe(4 * elements - inBlocks);
     expect(model.flopsPerToken(12)).toBe(whole.flopsPerToken(12));
@@ -111,15 +125,10 @@ describe.each(Object.keys(models))('a GGUF file of %s', (name) => {
 test('with a dtype, all that is not in blocks has it, and the logits are those of f32 rounded', async () => {
   const options = { file: 'model.gguf', quantized: true } as const;
   const model = await fromPretrained(fileOf('llama'), { ...options, dtype: 'bf16' });
-  const blocked = new Set(
-    model
-      .namedModules()
-      .flatMap(([, module]) => (module instanceof QuantizedLinear ? [module.weight] : [])),
-  );
-  expect(blocked.size).toBeGreaterThan(0);
-  for (const [name, parameter] of model.namedParameters()) {
-    expect(parameter.dtype, name).toBe(blocked.has(parameter) ? 'u8' : 'bf16');
-  }
+  const others = model.namedParameters().filter(([, { dtype }]) => dtype !== 'u8');
+  expect(others).toHaveLength(3);
+  for (const [name, { dtype }] of others)
+    expect([name, dtype]).toEqual([expect.stringMatching(/norm/), 'bf16']);
   const expected = await logitsOf(await fromPretrained(fileOf('llama'), options), 'llama');
   const largest = Math.max(...expected.map(Math.abs));
   const { ids } = models['llama'] ?? expect.fail('llama');
@@ -187,15 +196,83 @@ test('adapters train on weights that stay in blocks, as on the numbers of these 
   for (const [step, loss] of plain.entries()) expect(inBlocks[step]).toBeCloseTo(loss, 5);
 });
 
-test('a strategy divides the bytes of blocks', async () => {
+test.each(['llama', 'gemma2'])('two ranks divide the bytes of blocks of %s', async (name) => {
   const options = { file: 'model.gguf', quantized: true } as const;
-  const alone = await fromPretrained(fileOf('llama'), options);
-  const parallel = await fromPretrained(fileOf('llama'), { ...options, strategy: fsdp() });
-  const { ids } = models['llama'] ?? expect.fail('llama');
-  const input = fromData(Int32Array.from(ids), [2, ids.length / 2], 'i32');
-  const expected = await logitsOf(alone, 'llama');
-  const found = await noGrad(() => parallel.forward(input)).data();
-  expect(largestDifference(Float32Array.from(found, Number), expected)).toBe(0);
+  const expected = await logitsOf(await fromPretrained(fileOf(name), options), name);
+  const { ids } = models[name] ?? expect.fail(name);
+  const found = await onRanks(
+    2,
+    async () => {
+      const parallel = await fromPretrained(fileOf(name), { ...options, strategy: fsdp() });
+      const { parameterBytes } = memory({ model: parallel.module });
+      const input = fromData(Int32Array.from(ids), [2, ids.length / 2], 'i32');
+      const logits = await noGrad(() => parallel.forward(input)).data();
+      return { parameterBytes, logits: Float32Array.from(logits, Number) };
+    },
+    { axes: [{ name: 'dp', size: 2 }], ...onCpu },
+  );
+  const whole = memory({ model: await fromPretrained(fileOf(name), options) }).parameterBytes;
+  for (const { logits, parameterBytes } of found) {
+    expect(largestDifference(logits, expected)).toBe(0);
+    expect(parameterBytes).toBe(whole / 2);
+  }
+});
+
+test('embeddings and a head that share a weight share its blocks, also when other weights are loaded', async () => {
+  const options = { file: 'model.gguf', quantized: true } as const;
+  const model = await fromPretrained(fileOf('gemma2'), options);
+  const state = new Map(model.namedState());
+  const shared = state.get('model.embed_tokens.weight') ?? expect.fail();
+  expect(state.get('lm_head.weight')).toBe(shared);
+  const expected = await logitsOf(model, 'gemma2');
+  noGrad(() => shared.assign(fromData(new Uint8Array(shared.numel), shared.shape, 'u8')));
+  expect(largestDifference(await logitsOf(model, 'gemma2'), expected)).toBeGreaterThan(0);
+  const report = await loadPretrained(model, fileOf('gemma2'), { file: 'model.gguf' });
+  expect(report.missing).toEqual([]);
+  expect(new Map(model.namedState()).get('lm_head.weight')).toBe(shared);
+  expect(largestDifference(await logitsOf(model, 'gemma2'), expected)).toBe(0);
+});
+
+test.each(Object.keys(models))(
+  'the loss of %s is that of the numbers of its blocks',
+  async (name) => {
+    const { ids } = models[name] ?? expect.fail(name);
+    const input = fromData(Int32Array.from(ids), [2, ids.length / 2], 'i32');
+    const losses: number[] = [];
+    for (const quantized of [true, false]) {
+      const model = await fromPretrained(fileOf(name), { file: 'model.gguf', quantized });
+      losses.push(await model.forward(input, { labels: input }).item());
+    }
+    const [inBlocks = NaN, plain = 0] = losses;
+    expect(inBlocks).toBeCloseTo(plain, 5);
+  },
+);
+
+test('a token beyond the vocabulary is an error, and no row of blocks', async () => {
+  const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf', quantized: true });
+  const logits = noGrad(() => model.forward(fromData(Int32Array.of(3, 16), [1, 2], 'i32')));
+  await expect(logits.data()).rejects.toMatchObject({ code: 'INDEX' });
+});
+
+test('embeddings in blocks do not train', async () => {
+  const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf', quantized: true });
+  const lora = { targetModules: 'all-linear', modulesToSave: ['embed_tokens'] } as const;
+  expect(() => addLora(model, lora)).toThrow(expect.objectContaining({ code: 'DTYPE' }));
+});
+
+test('ranks do not share out the vocabulary of embeddings and heads in blocks', async () => {
+  const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf', quantized: true });
+  const styles = { 'model.embed_tokens': vocabParallelEmbedding(), lm_head: colwiseParallel() };
+  for (const [path, style] of Object.entries(styles)) {
+    const strategy = tensorParallel({ [path]: style }, { axis: 'dp' });
+    const found = `${style.name}\\(\\) of the module '${path}'.*in blocks of few bits \\(u8\\)`;
+    expect(() => planFor(model, strategy)).toThrow(
+      expect.objectContaining({
+        code: 'LAYOUT',
+        message: expect.stringMatching(new RegExp(found, 's')),
+      }),
+    );
+  }
 });
 
 test('blocks are asked of a GGUF file only', async () => {

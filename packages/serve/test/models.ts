@@ -97,14 +97,16 @@ export function randomModel(
       );
 }
 
-/** A small Llama whose linear layers keep the blocks of a GGUF file. */
-export async function modelInBlocks(): Promise<PretrainedModel> {
+/** A small model that keeps the blocks of a GGUF file. The head of Gemma 2 has the weight of the embeddings. */
+export async function modelInBlocks(name: 'llama' | 'gemma2'): Promise<PretrainedModel> {
   const text = readFileSync(
     `${import.meta.dirname}/../../models/test/golden/gguf-models.json`,
     'utf8',
   );
-  const { llama } = z.object({ llama: z.object({ file: z.string() }) }).parse(JSON.parse(text));
-  const folder = pickedFolder([new File([Buffer.from(llama.file, 'base64')], 'model.gguf')]);
+  const { file } =
+    z.record(z.string(), z.object({ file: z.string() })).parse(JSON.parse(text))[name] ??
+    expect.fail();
+  const folder = pickedFolder([new File([Buffer.from(file, 'base64')], 'model.gguf')]);
   return fromPretrained(folder, { file: 'model.gguf', quantized: true });
 }
 

@@ -220,7 +220,7 @@ describe('An application that divides requests between replicas', () => {
       expect(app.open).toBe(0);
     });
 
-    test('within a stream, cuts the stream off.', async () => {
+    test('within a stream, says so in its last event.', async () => {
       const [lost, other] = await Promise.all([
         serve((response) => {
           response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -229,7 +229,29 @@ describe('An application that divides requests between replicas', () => {
         serve(says('other')),
       ]);
       const app = appOf([lost, other], { onRankFailure });
-      await expect((await app.post()).text()).rejects.toThrow();
+      const response = await app.post();
+      const [first, last = '', ...rest] = (await response.text()).split(/\n\n+/);
+      expect([response.status, first, rest]).toEqual([200, 'data: 1', ['']]);
+      expect(JSON.parse(last.replace(/^data: /, ''))).toMatchObject({
+        error: { type: 'server_error', code: 'rank_lost' },
+      });
+      expect(app.open).toBe(0);
+    });
+
+    test('before the first event of a stream, says so or has another one begin anew.', async () => {
+      const [lost, other] = await Promise.all([
+        serve((response) => {
+          response.writeHead(200, { 'content-type': 'text/event-stream' });
+          response.flushHeaders();
+          setImmediate(() => response.destroy());
+        }),
+        serve(says('other')),
+      ]);
+      const app = appOf([lost, other], { onRankFailure });
+      const response = await app.post();
+      const text = await response.text();
+      if (onRankFailure === 'retry') expect([response.status, text]).toEqual([200, '"other"']);
+      else expect([response.status, text]).toEqual([502, expect.stringContaining('rank_lost')]);
       expect(app.open).toBe(0);
     });
 

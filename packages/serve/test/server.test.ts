@@ -248,6 +248,12 @@ describe('What is wrong gets the status of HTTP for it', () => {
     ],
     ['k above the vocabulary', 400, 'a vocabulary of 260 tokens', { ...asked, top_k: 300 }],
     ['a field that is not known', 400, 'max_new_tokens', { ...asked, max_new_tokens: 3 }],
+    [
+      'a field of none of its types',
+      400,
+      'stop: expected string, received number; or expected array, received number',
+      { ...asked, stop: 7 },
+    ],
     ['a number that is none', 400, 'temperature', { ...asked, temperature: 'hot' }],
     ['too many texts', 400, 'n: at most 16', { ...asked, n: 17 }],
     ['a token that is not there', 400, 'the token 260', { ...asked, prompt: [260] }],

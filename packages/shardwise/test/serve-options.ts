@@ -10,6 +10,7 @@ export const usualServing: Omit<ServeOptions, 'model'> = {
   device: undefined,
   threads: undefined,
   dtype: 'f32',
+  quantized: false,
   kvCacheDtype: 'auto',
   loraModules: [],
   preemption: 'recompute',

@@ -58,6 +58,9 @@ beforeAll(async () => {
     await savePretrained(model, join(root, name));
     if (name !== 'mute') await saveTokenizer(tokenizer, join(root, name));
   }
+  const golden = join(import.meta.dirname, '../../models/test/golden/gguf.json');
+  const { file } = z.object({ file: z.string() }).parse(JSON.parse(await readFile(golden, 'utf8')));
+  await writeFile(join(root, 'tiny.gguf'), Buffer.from(file, 'base64'));
   const { inputIds } = tokenizer.encode(prompt);
   const [own = []] = await generate(language, [inputIds], { maxNewTokens: 6 });
   expectedText = tokenizer.decode(own.slice(inputIds.length));
@@ -198,17 +201,16 @@ describe('a server of a folder', () => {
     );
   });
 
-  it('serves a GGUF file with the tokenizer that is in it', async () => {
-    const golden = join(import.meta.dirname, '../../models/test/golden/gguf.json');
-    const { file } = z
-      .object({ file: z.string() })
-      .parse(JSON.parse(await readFile(golden, 'utf8')));
-    await writeFile(join(root, 'tiny.gguf'), Buffer.from(file, 'base64'));
-    const url = await serve('tiny.gguf');
-    expect(serving?.summary).toMatch(/^Serving tiny \(LlamaForCausalLM\) at /);
-    const response = await post(`${url}/completions`, { ...greedy, model: 'tiny', max_tokens: 3 });
-    expect(await response.json()).toMatchObject({ usage: { completion_tokens: 3 } });
-  });
+  it.each([false, true])(
+    'serves a GGUF file with the tokenizer that is in it (quantized: %s)',
+    async (quantized) => {
+      const url = await serve('tiny.gguf', { quantized });
+      expect(serving?.summary).toMatch(/^Serving tiny \(LlamaForCausalLM\) at /);
+      const body = { ...greedy, model: 'tiny', max_tokens: 3 };
+      const response = await post(`${url}/completions`, body);
+      expect(await response.json()).toMatchObject({ usage: { completion_tokens: 3 } });
+    },
+  );
 
   it.each(['bf16', 'f16'] as const)('keeps parameters in %s', async (dtype) => {
     const url = await serve('language', { dtype });
@@ -321,11 +323,27 @@ describe('shardwise serve refuses in one line, with exit code 2,', () => {
       ['language', '--cache-tokens', '900000000', '--block-size', '1000000'],
       /^a cache of 900 blocks of 1000000 tokens: they do not fit the memory beside the model: /,
     ],
+    [
+      'a cache beyond all counts',
+      ['language', '--cache-tokens', '90000000000'],
+      /'90000000000' is invalid\. It must be at most 999999999/,
+    ],
     ['a cache without a block', ['language', '--cache-tokens', '8'], /, of which none fits\./],
     [
       'a way of taking weights without a place',
       ['language', '--reload-interval', '3'],
       /^--reload-interval or --reload-requests: no --reload\./,
+    ],
+    ['blocks of a folder', ['language', '--quantized'], /^--quantized with \S+: no GGUF file, /],
+    [
+      'blocks that ranks would divide',
+      ['tiny.gguf', '--quantized', '--nproc', '2', '--tensor-parallel-size', '2'],
+      /^--quantized with --tensor-parallel-size 2: weights in the blocks of a file, which ranks/,
+    ],
+    [
+      'blocks that would get the weights of a training',
+      ['tiny.gguf', '--quantized', '--reload', 'runs'],
+      /^--quantized with --reload: weights in the blocks of a file, into which/,
     ],
     ['a port that is none', ['language', '--port', '65536'], /whole number from 0 to 65535/],
     [

@@ -19,14 +19,24 @@ export class LanguageModelHead extends Linear {
   override forward(x: Tensor, labels?: Tensor, labelCount?: Tensor): Tensor {
     const { softcap } = this;
     if (labels !== undefined) {
-      const loss = functional.linearCrossEntropy(x, this.weight, labels, {
+      const loss = functional.linearCrossEntropy(x, this.rows(x.dtype), labels, {
         ...(softcap === null ? {} : { softcap }),
         ...(this.bias === null ? {} : { bias: this.bias }),
         reduction: labelCount === undefined ? 'mean' : 'sum',
       });
       return labelCount === undefined ? loss : loss.div(labelCount);
     }
-    const logits = super.forward(x);
+    const logits = this.product(x);
     return softcap === null ? logits : logits.div(softcap).tanh().mul(softcap);
+  }
+
+  /** The weight, for products with operands of a dtype. Shape: -> [V, C], or this rank's part of its rows. */
+  rows(_dtype: Tensor['dtype']): Tensor {
+    return this.weight;
+  }
+
+  /** Logits before they are bounded. Shape: x [.., C] -> [.., V]. */
+  protected product(x: Tensor): Tensor {
+    return super.forward(x);
   }
 }

@@ -8,6 +8,8 @@ import {
   type OptionRules,
   type Tensor,
 } from '@shardwise/core/extend';
+import { columnsOf } from '../quantized/blocked-rows.ts';
+import { isKeptInBlocks } from '../quantized/kept-in-blocks.ts';
 import { QuantizedLinear } from '../quantized/quantized-linear.ts';
 import type { ForwardCall } from './forward-call.ts';
 import {
@@ -138,6 +140,7 @@ function weightsPerToken(module: Module): number {
   }
   if (module instanceof Embedding) return 0;
   if (module instanceof QuantizedLinear) return module.outFeatures * module.inFeatures;
+  if (isKeptInBlocks(module)) return (module.weight.shape[0] ?? 0) * columnsOf(module);
   const matrices = module.ownParameters().filter(([, { ndim }]) => ndim === 2);
   return matrices.reduce((sum, [, { numel }]) => sum + numel, 0);
 }

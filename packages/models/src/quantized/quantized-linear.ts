@@ -1,5 +1,4 @@
 import {
-  blockedLinear,
   elementCount,
   functional,
   type HostData,
@@ -12,6 +11,7 @@ import {
 } from '@shardwise/core/extend';
 import type { SharedProduct } from '@shardwise/strategies';
 import { type BlockFormat, isGgufFormat } from './block-format.ts';
+import { blockedProduct } from './blocked-rows.ts';
 import { packScales, unpackScales } from './packed-scales.ts';
 import type { ScaledBlocks, ScaledFormat } from './scaled-formats.ts';
 
@@ -156,11 +156,10 @@ export class QuantizedLinear extends Module {
 
   /** The product with the weight alone. Shape: as for sharedProduct. */
   baseProduct(x: Tensor, shared: SharedProduct | null): Tensor {
-    const own = lowered(x);
+    const { format, weight } = this;
     // The bytes of blocks with their scales are all there is of a weight, or of this rank's part of it.
-    if (own.dtype === 'f32' && isGgufFormat(this.format)) {
-      return blockedLinear(own, this.weight, this.format);
-    }
+    if (isGgufFormat(format)) return blockedProduct(x, { weight, format });
+    const own = lowered(x);
     return functional.linear(own, this.weightRows(shared, own.dtype));
   }
 

@@ -56,10 +56,10 @@ export interface FromPretrainedOptions
   /** The classes among which the config chooses. Default: those of this package. */
   readonly architectures?: readonly Architecture[];
   /**
-   * Whether linear layers keep the weights that a GGUF file has in blocks of few bits, as they are and frozen. Where
-   * products run in machine code of x86-64, some rows of a weight are decoded at a time, in a cache. Elsewhere, and in backward
-   * passes, each pass makes the weight of a layer anew, as those of `quantizeModel`. The bits are the same. Default: false, and
-   * all numbers become `dtype`.
+   * Whether linear layers, embeddings and heads keep the weights that a GGUF file has in blocks of few bits, as they are and
+   * frozen. Embeddings decode the rows that they look up. Where products run in machine code of x86-64, some rows of a weight
+   * are decoded at a time, in a cache. Elsewhere, in losses and in backward passes, each pass makes the weight of a layer anew,
+   * as those of `quantizeModel`. The bits are the same. Default: false, and all numbers become `dtype`.
    */
   readonly quantized?: boolean;
   /**

@@ -16,7 +16,7 @@ import {
 import { isAddress, writableFolderAt } from '@shardwise/core/node';
 import { z } from 'zod';
 import { adapterParameters, isLoraLayer } from '../lora/lora-layer.ts';
-import { QuantizedLinear } from '../quantized/quantized-linear.ts';
+import { isKeptInBlocks } from '../quantized/kept-in-blocks.ts';
 import { PretrainedModel } from '../model/pretrained-model.ts';
 import { diskWriter } from './disk-writer.ts';
 import { folderWriter } from './folder-writer.ts';
@@ -130,7 +130,7 @@ export async function savePretrained(
 
 /** Throws ConfigError for weights in blocks of few bits, which other programs would take for numbers. */
 function requireNumbers(model: Module, path: string): void {
-  const found = model.namedModules().find(([, module]) => module instanceof QuantizedLinear);
+  const found = model.namedModules().find(([, module]) => isKeptInBlocks(module));
   if (found === undefined) return;
   throw new ConfigError(
     {

@@ -1,16 +1,12 @@
 import {
   currentSession,
+  evaluating,
   type Node,
   noGrad,
   type Tensor,
   withoutValues,
 } from '@shardwise/core/extend';
-import {
-  type AdapterStack,
-  evaluating,
-  type GeneratingModel,
-  type ModelFacts,
-} from '@shardwise/models';
+import { type AdapterStack, type GeneratingModel, type ModelFacts } from '@shardwise/models';
 import type { PagedCache } from './paged-cache.ts';
 import type { StepLayout } from './step-layout.ts';
 import type { StepOrder, StepRanks, SwapOrder } from './step-order.ts';
@@ -117,7 +113,8 @@ export class ModelSteps {
       withoutValues(() => {
         const { tokens, positions, adapters } = this.#cache.begin({ groups }, declares);
         const call = { cache: this.#cache, positionIds: positions, logitsToKeep: scored.length };
-        const forward = (): Tensor => this.#evaluated(() => this.#model.forward(tokens, call));
+        // Only this pass is one without dropout: a training may have passes of its own between steps.
+        const forward = (): Tensor => evaluating(() => this.#model.forward(tokens, call));
         const all = this.#adapters?.withSelected(adapters, forward) ?? forward();
         const logits = all.select(0, 0).to('f32');
         return withLogProbabilities ? [logits, logits.logSoftmax()] : [logits];
@@ -132,16 +129,6 @@ export class ModelSteps {
       scores: row,
       logProbabilities: logProbabilities?.[index] ?? null,
     }));
-  }
-
-  /** Only this pass is one without dropout: a training may have passes of its own between steps. */
-  #evaluated(forward: () => Tensor): Tensor {
-    const restore = evaluating(this.#facts.module);
-    try {
-      return forward();
-    } finally {
-      restore();
-    }
   }
 
   /** The rows of a tensor, without a copy if the device computes in host memory. Shape: x f32 [count, W] -> count of [V]. */

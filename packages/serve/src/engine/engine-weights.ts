@@ -1,11 +1,6 @@
-import {
-  checkOptions,
-  type Module,
-  option,
-  type OptionRules,
-  type Parameter,
-} from '@shardwise/core/extend';
+import { checkOptions, type Module, option, type OptionRules } from '@shardwise/core/extend';
 import type { Scheduler } from '../scheduling/scheduler.ts';
+import { ModelParameters } from './model-parameters.ts';
 import { weightsVersion } from './weights-version.ts';
 
 /** How an engine takes other weights. */
@@ -37,9 +32,8 @@ interface PendingLoad {
  * that ran in between would compute with some weights of both.
  */
 export class EngineWeights {
-  readonly #modules: readonly Module[];
-  /** Those that the modules had before the present step. To find them takes as long as some layers. */
-  #parameters: readonly Parameter[];
+  /** Those that the modules had before the present step. */
+  readonly #parameters: ModelParameters;
   readonly #scheduler: Scheduler;
   readonly #pending: PendingLoad[] = [];
   #loading: Promise<void> | null = null;
@@ -49,10 +43,9 @@ export class EngineWeights {
   #failures = 0;
 
   constructor(modules: readonly Module[], scheduler: Scheduler) {
-    this.#modules = modules;
     this.#scheduler = scheduler;
-    this.#parameters = parametersOf(modules);
-    this.#seen = weightsVersion(this.#parameters);
+    this.#parameters = new ModelParameters(modules);
+    this.#seen = weightsVersion(this.#parameters.found);
   }
 
   /** How often weights were loaded, how often that failed, and what the present ones are called. */
@@ -70,7 +63,7 @@ export class EngineWeights {
 
   /** Whether the weights are those that `beforeStep` saw. */
   get isCurrent(): boolean {
-    return weightsVersion(this.#parameters) === this.#seen;
+    return weightsVersion(this.#parameters.found) === this.#seen;
   }
 
   /** Rejects with the error of `load`, after which the engine goes on. */
@@ -98,9 +91,9 @@ export class EngineWeights {
       this.#pending.shift();
       this.#loading = this.#perform(next);
     }
-    this.#parameters = parametersOf(this.#modules);
+    this.#parameters.find();
     if (this.isCurrent) return;
-    this.#seen = weightsVersion(this.#parameters);
+    this.#seen = weightsVersion(this.#parameters.found);
     this.#scheduler.restart();
   }
 
@@ -120,8 +113,4 @@ export class EngineWeights {
       this.#loading = null;
     }
   }
-}
-
-function parametersOf(modules: readonly Module[]): readonly Parameter[] {
-  return modules.flatMap((module) => module.parameters());
 }

@@ -13,9 +13,16 @@ export async function readBody<Schema extends z.ZodType>(
   const [issue] = result.error.issues;
   const param = issue?.path.join('.') ?? '';
   const names = issue?.code === 'unrecognized_keys' ? issue.keys.join(', ') : param;
-  throw new ApiError(400, `${names === '' ? 'The body' : names}: ${issue?.message ?? 'is wrong'}`, {
-    param: names,
-  });
+  const message = issue === undefined ? 'is wrong' : messageOf(issue);
+  throw new ApiError(400, `${names === '' ? 'The body' : names}: ${message}`, { param: names });
+}
+
+/** What is wrong. Of a value that may be of several types, it says why it is none of them. */
+function messageOf(issue: z.core.$ZodIssue): string {
+  if (issue.code !== 'invalid_union') return issue.message;
+  const messages = issue.errors.flatMap((issues) => issues.slice(0, 1).map(messageOf));
+  const distinct = new Set(messages.map((each) => each.replace(/^Invalid input: /, '')));
+  return [...distinct].join('; or ') || issue.message;
 }
 
 /** Reads a body. Throws ApiError 413 for a long one. */

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { ApiError, apiErrorOf, closingError } from '../http/api-error.ts';
 import { ApiKeys } from '../http/api-keys.ts';
+import { eventOf } from '../http/event-stream.ts';
 import type { OpenAIApp } from '../http/openai-app.ts';
 import { pagePaths } from '../http/page/page-routes.ts';
 import { readBytes } from '../http/read-body.ts';
@@ -18,7 +19,8 @@ export interface ReplicaAppOptions {
   readonly apiKeys?: readonly string[];
   /**
    * What becomes of a request whose server is lost: `error` answers it with status 502, and `retry` has another server
-   * begin anew, as long as nothing of the answer has been sent. Default: `error`.
+   * begin anew, as long as nothing of the answer has been sent. A stream that has begun ends with an event that says it.
+   * Default: `error`.
    */
   readonly onRankFailure?: 'error' | 'retry';
   /** The most bytes of a body. Default: 1 MiB. */
@@ -80,12 +82,14 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
     const lost = new Set<string>();
     for (;;) {
       const { replica, url, end } = begin(asked, lost);
-      let isStream = false;
+      let isSent = false;
       try {
         const answer = await forward(url, request);
-        isStream = String(answer.headers['content-type']).startsWith('text/event-stream');
+        const isStream = String(answer.headers['content-type']).startsWith('text/event-stream');
         if (!isStream) return responseOf(answer, await wholeBody(answer));
-        return responseOf(answer, streamOf(answer, end));
+        const stream = await streamOf(answer, end);
+        isSent = true;
+        return responseOf(answer, stream);
       } catch (error) {
         if (request.signal.aborted) throw error;
         lost.add(url);
@@ -93,7 +97,7 @@ export function replicaApp(options: ReplicaAppOptions): ReplicaApp {
         // What could not be connected to has begun nothing.
         if (onRankFailure === 'error' && !isRefused(error)) throw rankLost();
       } finally {
-        if (!isStream) end();
+        if (!isSent) end();
       }
     }
   };
@@ -175,9 +179,17 @@ function responseOf(answer: IncomingMessage, body: BodyInit): Response {
   return new Response(body, { status: answer.statusCode ?? 502, headers });
 }
 
-/** The parts of an answer as they come. One that is cut off is cut off for the client, too. */
-function streamOf(answer: IncomingMessage, onEnd: () => void): ReadableStream<Uint8Array> {
+/**
+ * The events of an answer as they come, when the first of them has come. Rejects if the answer is cut off before. Later, an
+ * error is the last event, because the status has been sent.
+ */
+async function streamOf(
+  answer: IncomingMessage,
+  onEnd: () => void,
+): Promise<ReadableStream<Uint8Array>> {
   const parts = answer[Symbol.asyncIterator]();
+  const first = await parts.next();
+  let next: typeof first | null = first;
   let isOver = false;
   // A client that leaves while a part is awaited cancels the stream, and then ends the wait, too.
   const endOnce = (): void => {
@@ -187,14 +199,16 @@ function streamOf(answer: IncomingMessage, onEnd: () => void): ReadableStream<Ui
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
-        const { done, value } = await parts.next();
+        const { done, value } = next ?? (await parts.next());
+        next = null;
         if (done !== true) return controller.enqueue(value);
-        endOnce();
-        controller.close();
-      } catch (error) {
-        endOnce();
-        controller.error(error);
+      } catch {
+        if (isOver) return;
+        // Blank lines end an event of which a part was sent.
+        controller.enqueue(new TextEncoder().encode(`\n\n${eventOf(rankLost().body())}`));
       }
+      endOnce();
+      controller.close();
     },
     cancel() {
       endOnce();

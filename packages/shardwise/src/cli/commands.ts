@@ -273,6 +273,7 @@ const serveSchema = z.object({
   device: z.enum(deviceNames).optional(),
   threads: z.number().optional(),
   dtype: z.enum(exportDTypes),
+  quantized: z.boolean(),
   kvCacheDtype: z.enum(['auto', 'float16', 'bfloat16', 'int8']),
   loraModules: z.array(z.string()),
   preemption: z.enum(['recompute', 'swap']),

@@ -36,10 +36,16 @@ export function parseCount(text: string): number {
   return parseInteger(text, 0);
 }
 
+/** The largest whole number of an option. */
+const LARGEST = 999_999_999;
+
 function parseInteger(text: string, least: number): number {
   const count = Number(text);
-  if (/^\d{1,9}$/.test(text) && count >= least) return count;
-  throw new InvalidArgumentError(`It must be a whole number from ${least}`);
+  const isWhole = /^\d+$/.test(text) && count >= least;
+  if (isWhole && count <= LARGEST) return count;
+  throw new InvalidArgumentError(
+    isWhole ? `It must be at most ${LARGEST}` : `It must be a whole number from ${least}`,
+  );
 }
 
 /** Parses `10-12`, or `10` for one step. */

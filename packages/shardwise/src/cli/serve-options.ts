@@ -36,6 +36,7 @@ export function addServe(program: Command): Command {
         .choices(['f32', 'bf16', 'f16'])
         .default('f32'),
     )
+    .option('--quantized', 'keep weights in the blocks of few bits of the GGUF file', false)
     .option(
       '--cache-tokens <count>',
       'tokens for which the cache has places (default: 8 contexts, at most 16384)',

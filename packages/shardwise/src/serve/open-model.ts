@@ -42,17 +42,19 @@ interface ModelPlace {
 export async function openModel({
   model: place,
   dtype,
+  quantized,
   loraModules,
   tensorParallelSize,
 }: Pick<
   ServeOptions,
-  'model' | 'dtype' | 'loraModules' | 'tensorParallelSize'
+  'model' | 'dtype' | 'quantized' | 'loraModules' | 'tensorParallelSize'
 >): Promise<OpenedModel> {
   const adapterPlaces = loraModules.map(adapterPlaceOf);
   const { folder, file } = placeOf(place);
+  if (quantized && file === undefined) throw noFileOfBlocks(folder);
   const tokenizer =
     file === undefined ? await loadTokenizer(folder) : await tokenizerOfFile(folder, file);
-  const own = { dtype, ...(file === undefined ? {} : { file }) };
+  const own = { dtype, quantized, ...(file === undefined ? {} : { file }) };
   const opened = { tokenizer, folder, name: nameOf(place), adapters: null };
   if (tensorParallelSize > 1 && adapterPlaces.length === 0) {
     const parallel = await fromPretrained(folder, { ...own, strategy: tensorParallel() });
@@ -113,6 +115,17 @@ function placeOf(place: string): ModelPlace {
       asked: `to serve ${place}`,
       found: 'no such folder or file',
       todo: 'Give the folder of a model, which has config.json and tokenizer.json, or a GGUF file',
+    },
+    { place },
+  );
+}
+
+function noFileOfBlocks({ place }: ModelFolder): ConfigError {
+  return new ConfigError(
+    {
+      asked: `--quantized with ${place}`,
+      found: 'no GGUF file, which alone has weights in blocks of few bits',
+      todo: 'Give the path of a GGUF file of Q8_0, Q4_K_M or the like, or leave --quantized out',
     },
     { place },
   );

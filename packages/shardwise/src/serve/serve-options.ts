@@ -19,6 +19,8 @@ export interface ServeOptions {
   readonly threads: number | undefined;
   /** What the parameters are stored in. */
   readonly dtype: 'f32' | 'bf16' | 'f16';
+  /** Whether weights stay in the blocks of few bits of a GGUF file. `dtype` is that of all others. */
+  readonly quantized: boolean;
   /** Undefined: what the engine chooses by the context of the model. */
   readonly cacheTokens: number | undefined;
   readonly kvCacheDtype: 'auto' | 'float16' | 'bfloat16' | 'int8';

@@ -10,6 +10,7 @@ import { CheckpointFollower } from './follow-checkpoints.ts';
 import { EncoderEmbedder } from './text-embedder.ts';
 import { openModel, type OpenedModel } from './open-model.ts';
 import { readPooling } from './read-pooling.ts';
+import { requireWholeBlocks } from './require-whole-blocks.ts';
 import type { ServeOptions } from './serve-options.ts';
 
 /**
@@ -46,6 +47,7 @@ export async function startServing(
 ): Promise<Serving> {
   const { host, port, maxWaiting, requestTimeoutMs } = options;
   const apiKeys = apiKeysOf(options, process.env);
+  requireWholeBlocks(options);
   await enterGroup(options, group);
   const opened = await openModel(options);
   const { engine, embed, description } = await ready(opened, options);

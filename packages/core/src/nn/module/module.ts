@@ -1,3 +1,4 @@
+import { currentScope } from '../../ambient.ts';
 import { kindOf } from '../../base/dtype-kind.ts';
 import { requireDTypeName } from '../../dtype-name.ts';
 import { inspecting } from '../../print/inspect.ts';
@@ -60,7 +61,7 @@ export abstract class Module {
 
   /** Whether layers like dropout behave as in training. It is true at first. */
   get training(): boolean {
-    return this.#training;
+    return this.#training && !currentScope().isEvaluating;
   }
 
   train(mode = true): this {

@@ -3,6 +3,7 @@ import { ConfigError } from '@shardwise/core/spec';
 import { listen, replicaApp } from '@shardwise/serve/node';
 import { apiKeysOf } from '../api-keys.ts';
 import { cannotListen } from '../cannot-listen.ts';
+import { requireWholeBlocks } from '../require-whole-blocks.ts';
 import type { ServeOptions } from '../serve-options.ts';
 import type { Serving } from '../start-serving.ts';
 import { ReplicaProcesses } from './replica-processes.ts';
@@ -17,6 +18,7 @@ export async function startReplicas(options: ServeOptions): Promise<Serving> {
   if (nproc % tensorParallelSize !== 0) throw unevenGroups(nproc, tensorParallelSize);
   const count = nproc / tensorParallelSize;
   const apiKeys = apiKeysOf(options, process.env);
+  requireWholeBlocks(options);
   const cores = Math.max(1, Math.floor(availableParallelism() / nproc));
   const isCpu = (options.device ?? 'cpu') === 'cpu';
   const own: ServeOptions = {
