@@ -71,6 +71,29 @@ describe('--min-nproc on several hosts', { timeout: 240_000 }, () => {
     ]);
   });
 
+  it('has ranks of two hosts connect again, in their processes, when a connection breaks', async () => {
+    const script = survivorScript({ steps: 8, pauseMs: 1, folder: cwd }, '2:3:inside:cut');
+    const args = ['run', '--rdzv', rendezvous, '--nnodes', '2', '--nproc', '2'];
+    const host = (place: string): Command =>
+      new Command(
+        [...args, '--min-nproc', '4', '--node-rank', place, '--run-dir', 'out', ...script],
+        {
+          cwd,
+          env,
+        },
+      );
+    const hosts = ['0', '1'].map(host);
+    for (const each of hosts) expect(await each.ended(), each.output).toBe(0);
+    const [first] = hosts;
+    expect(first?.output).toMatch(
+      /has not ended, but could not be reached: .* 4 ranks go on after/,
+    );
+    const found = printedRun(hosts.map(({ stdout }) => stdout).join('\n'));
+    expect(new Set(found.beginnings.map(({ pid }) => pid)).size).toBe(4);
+    expect(mostRepeatedSteps(found)).toBeLessThanOrEqual(1);
+    await expectBits(found, stretchesOf(found, 8), join(cwd, 'out', 'metrics.jsonl'));
+  });
+
   it('refuses a host that says another number', async () => {
     const base = ['run', '--rdzv', rendezvous, '--nnodes', '2', '--nproc', '2'];
     const script = survivorScript({ steps: 1, pauseMs: 1, folder: cwd });

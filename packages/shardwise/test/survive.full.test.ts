@@ -7,7 +7,14 @@ import { repository } from '../../../test/support/documents.ts';
 import { runCommand } from '../../../test/support/run-command.ts';
 import { Command, fixture } from './command.ts';
 import type { DivisionName } from './fixtures/survive-training.ts';
-import { expectBits, lastStepOf, printedRun, stretchesOf, survivorScript } from './survivals.ts';
+import {
+  expectBits,
+  lastStepOf,
+  mostRepeatedSteps,
+  printedRun,
+  stretchesOf,
+  survivorScript,
+} from './survivals.ts';
 
 const example = join(repository, 'apps/docs/examples/terminal/survive.ts');
 let cwd = '';
@@ -52,6 +59,28 @@ describe('--min-nproc', { timeout: 240_000 }, () => {
     expect(pidsAt(2, 3)).toEqual(pidsAt(0, 4).slice(0, 3));
     expect(new Set(beginnings.map(({ pid }) => pid)).size).toBe(5);
   });
+
+  it.each([
+    ['ddp', '1:3:inside:cut'],
+    ['ddp', '0:4:after:cut'],
+    ['hsdp', '2:3:inside:cut'],
+  ] as const)(
+    'has the ranks of %s connect again, in their processes, when a connection of two of them breaks (%s)',
+    async (division, fault) => {
+      const script = survivorScript({ steps: 8, pauseMs: 1, folder: cwd, division }, fault);
+      const args = ['run', '--nproc', '4', '--min-nproc', '4', '--run-dir', 'out'];
+      const run = new Command([...args, ...script], { cwd });
+      expect(await run.ended(), run.output).toBe(0);
+      expect(run.output).toMatch(
+        /Rank \d has not ended, but could not be reached: .*\. 4 ranks go on after step \d\./,
+      );
+      const found = printedRun(run.stdout);
+      expect(new Set(found.beginnings.map(({ pid }) => pid)).size).toBe(4);
+      expect(found.beginnings.map(({ worldSize }) => worldSize)).toEqual(Array(8).fill(4));
+      expect(mostRepeatedSteps(found)).toBeLessThanOrEqual(1);
+      await expectUndisturbed(run, 8, division);
+    },
+  );
 
   it('has a replica of FSDP go on when a rank of another is lost, and another one come', async () => {
     const script = survivorScript(

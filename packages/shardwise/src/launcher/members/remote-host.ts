@@ -3,7 +3,7 @@ import { reasonText } from '@shardwise/core/spec';
 import { BatchSender, type BatchRoute, receiveBatches } from '../../relay/batches.ts';
 import { GRACE_MS } from '../launch.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
-import type { RankEnd, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
+import { lostBy, type RankEnd, type RankHandle, type RankOutcome } from '../ranks/rank-handle.ts';
 import { type FromHost, parseFromHost, type ToHost } from './host-message.ts';
 import type { MemberStart, StartMember } from './member-start.ts';
 
@@ -140,7 +140,7 @@ class RemoteRank implements RankHandle {
 
   giveUp(reason: string): void {
     if (this.#end === undefined) {
-      this.#end = { exitCode: 1, error: undefined, fate: reason, terminated: false };
+      this.#end = lostBy(reason);
       this.#start.onEnd(this.#end);
     }
     this.#closed.resolve();

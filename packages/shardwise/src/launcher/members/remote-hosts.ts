@@ -6,6 +6,7 @@ import {
   type HostChange,
   nodeLabel,
 } from '../../rendezvous/generation.ts';
+import { lostBy } from '../ranks/rank-handle.ts';
 import type { LostRanks } from './membership-change.ts';
 import type { SlotPlace } from './member-slot.ts';
 import { RemoteHost } from './remote-host.ts';
@@ -43,8 +44,7 @@ export class RemoteHosts {
     return this.#nodes.flatMap(({ isLost, ranks }, place) => {
       if (isLost !== true) return [];
       const fate = `${nodeLabel(this.#nodes, place)} was lost before they were started`;
-      const end = { exitCode: 1, error: undefined, fate, terminated: false };
-      return [{ numbers: this.#numbers(place, ranks), end }];
+      return [{ numbers: this.#numbers(place, ranks), end: lostBy(fate) }];
     });
   }
 
