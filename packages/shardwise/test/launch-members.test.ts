@@ -26,6 +26,7 @@ async function trained(led: LedRun): Promise<readonly [LedHost, LedHost]> {
   for (const [rank, host] of hosts.entries()) {
     await expect.poll(() => host.membership(rank, 0)).toBeDefined();
     host.enter(rank, 0);
+    host.commit(rank);
     host.tell(rank, { kind: 'message', message: stepReport(rank, 1) });
   }
   await expect.poll(() => led.messages).toHaveLength(2);
@@ -216,22 +217,47 @@ describe('the restarts of lost ranks', () => {
     expect(led.restarts).toBe(0);
   });
 
-  it('end for a rank that fails at each start, which does not take those of others', async () => {
+  it.each([
+    ['at each start', false],
+    ['each time when it has joined the others', true],
+  ])('end for a rank that fails %s, which does not take those of others', async (_, enters) => {
     const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 9 });
     const [first, second] = await trained(led);
     second.end(1, broken);
     await expect.poll(() => first.membership(0, 1)).toBeDefined();
     first.enter(0, 1, 1);
-    for (const starts of [2, 3]) {
+    for (const [time, starts] of [2, 3].entries()) {
       await expect.poll(() => second.starts(1)).toBe(starts);
-      second.end(1, broken);
+      if (enters) {
+        const epoch = 2 + 2 * time;
+        second.ready(1);
+        await expect.poll(() => second.membership(1, epoch)).toBeDefined();
+        await expect.poll(() => first.membership(0, epoch)).toBeDefined();
+        second.enter(1, epoch, 1);
+        first.enter(0, epoch, 1);
+        await expect.poll(() => led.notices.at(-1)).toContain('2 ranks go on');
+        second.end(1, broken);
+        await expect.poll(() => first.membership(0, epoch + 1)).toBeDefined();
+        first.enter(0, epoch + 1, 1);
+      } else second.end(1, broken);
     }
     await expect
-      .poll(() => led.notices.at(-1))
-      .toBe(
-        'Rank 1 has failed 2 times before it joined the others, so it is not started again: Error: it broke',
+      .poll(() => led.notices)
+      .toContain(
+        'Rank 1 has failed 2 times before its first commit, so it is not started again: Error: it broke',
       );
+    // Its host has no rank that starts again, and leaves the run, so that another one can have the place.
+    const reason = 'none of its ranks is started again (Error: it broke)';
+    await expect
+      .poll(() => second.heard.at(-1))
+      .toEqual({ kind: 'dismiss', reason, isFinal: true });
+    expect(led.notices).toContain(`node 2 (host-2) gives up its place: ${reason}`);
     expect(led.restarts).toBe(2);
+    // A host that comes to this place waits, as its ranks may fail again.
+    led.change(came(2, 4));
+    expect(led.notices.at(-1)).toBe(
+      'node 2 (host-4) has come, and starts its ranks in 10 s, because its place was given up once.',
+    );
     first.end(0);
     expect(await led.result).toMatchObject({ culprit: undefined });
   });

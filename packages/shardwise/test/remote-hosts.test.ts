@@ -73,7 +73,11 @@ describe('the ranks of another host', () => {
     await receiveBatches(toHostRoute(own), new AbortController().signal, (value) => {
       orders.push(parseToHost(value));
     });
-    expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason: 'no sign of life' });
+    expect(orders.at(-1)).toEqual({
+      kind: 'dismiss',
+      reason: 'no sign of life',
+      isFinal: false,
+    });
   });
 
   it('are lost when their host sends what is no batch, and it hears why', async () => {
@@ -92,7 +96,7 @@ describe('the ranks of another host', () => {
     await receiveBatches(toHostRoute(own), new AbortController().signal, (value) => {
       orders.push(parseToHost(value));
     });
-    expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason });
+    expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason, isFinal: false });
   });
 
   it('are lost when the store refuses an order to them', async () => {

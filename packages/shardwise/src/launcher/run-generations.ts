@@ -72,6 +72,7 @@ export async function runGenerations(options: RunGenerationsOptions): Promise<Ru
     const ran = await runGeneration(options, next.generation, before);
     result = ran.result;
     before = { end: ran.end, epoch: next.generation.epoch };
+    if (ran.hasLeft === true) return ran;
     if (ran.end.kind === 'finished' || ran.end.kind === 'stopped') return ran;
   }
 }
@@ -99,7 +100,7 @@ async function runGeneration(
   options: RunGenerationsOptions,
   generation: Generation,
   before: Before | undefined,
-): Promise<RunEnd> {
+): Promise<RunEnd & { readonly hasLeft?: boolean }> {
   const { rendezvous, signal } = options;
   const node = nodeLabel(generation.nodes, generation.nodeRank);
   const ended = Promise.withResolvers<LaunchEnd>();
@@ -156,11 +157,13 @@ async function runGeneration(
     if (store !== undefined && !rendezvous.leads) {
       const link = { store, admission: nodes[nodeRank]?.admission ?? nodeRank };
       const result = await followLeader(launched, link, over.then(launchEndOf));
-      const { dismissed: reason } = result;
-      // The others go on, and this host may come anew.
-      if (reason !== undefined)
-        return { result, end: { kind: 'failed', failure: { node, reason } }, restarts };
-      return { result, end: await over, restarts };
+      const { dismissed, culprit: rank } = result;
+      if (dismissed === undefined) return { result, end: await over, restarts };
+      // The others go on, and this host may come anew unless its ranks would fail again.
+      const { reason, isFinal } = dismissed;
+      if (isFinal) members?.onNotice(`${node} gives up its place: ${reason}`);
+      const end: GenerationEnd = { kind: 'failed', failure: { rank, node, reason } };
+      return { result, end, restarts, hasLeft: isFinal };
     }
     const result =
       members === undefined

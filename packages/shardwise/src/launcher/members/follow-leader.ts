@@ -3,14 +3,21 @@ import { BatchSender, receiveBatches } from '../../relay/batches.ts';
 import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { LaunchResult, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
-import { delayOf, type FromHost, parseToHost, plainFromHost, type ToHost } from './host-message.ts';
+import {
+  delayOf,
+  type Dismissal,
+  type FromHost,
+  parseToHost,
+  plainFromHost,
+  type ToHost,
+} from './host-message.ts';
 import { memberStarts } from './member-start.ts';
 import { fromHostRoute, type HostLink, NO_DELAY_MS, toHostRoute } from './remote-host.ts';
 
 /** How the ranks of a host ended that another one leads. */
 export interface FollowedResult extends LaunchResult {
   /** Why this host counted as lost, while the others go on. Undefined if the generation is over. */
-  readonly dismissed: string | undefined;
+  readonly dismissed: Omit<Dismissal, 'kind'> | undefined;
 }
 
 /**
@@ -31,7 +38,9 @@ export async function followLeader(
   };
   const handles = new Map<number, RankHandle>();
   const outcomes = new Map<number, RankOutcome>();
-  const dismissed = Promise.withResolvers<string>();
+  const dismissed = Promise.withResolvers<Dismissal>();
+  const comeAnew = (reason: string): void =>
+    dismissed.resolve({ kind: 'dismiss', reason, isFinal: false });
   let isOver = false;
 
   const begin = (rank: number, restarts: number): void => {
@@ -65,7 +74,7 @@ export async function followLeader(
         void handles.get(message.rank)?.terminate();
         return;
       case 'dismiss':
-        dismissed.resolve(message.reason);
+        dismissed.resolve(message);
         return;
       default:
         message satisfies never;
@@ -87,23 +96,18 @@ export async function followLeader(
       const message = parseToHost(value);
       if (message !== undefined) obey(message);
     });
-    if (end === 'broken')
-      dismissed.resolve('the host that leads sent what is no batch of messages');
+    if (end === 'broken') comeAnew('the host that leads sent what is no batch of messages');
   };
   const receiving = listen();
   // The leader would wait for this host, and hear nothing.
   void sender.failed.then((error) =>
-    dismissed.resolve(`the store has refused a message of it: ${reasonText(error)}`),
+    comeAnew(`the store has refused a message of it: ${reasonText(error)}`),
   );
   try {
     const end = await Promise.race([over, dismissed.promise]);
     isOver = true;
-    const dismissal = typeof end === 'string' ? end : undefined;
-    const {
-      rank,
-      reason,
-      isCutOff = false,
-    }: LaunchEnd = typeof end === 'string' ? { reason: end } : end;
+    const dismissal = 'kind' in end ? end : undefined;
+    const { rank, reason, isCutOff = false }: LaunchEnd = end;
     // The ranks are lost with this host, all at once. If the leader heard of their ends one by one when it can be reached
     // again, it would make memberships of those that are about to end.
     isGivenUp = isCutOff || dismissal !== undefined;
@@ -111,11 +115,11 @@ export async function followLeader(
     const grace = setTimeout(() => void force(), options.graceMs ?? GRACE_MS);
     await Promise.all([...handles.values()].map(({ outcome }) => outcome));
     clearTimeout(grace);
-    return {
-      outcomes: [...outcomes.values()],
-      culprit: undefined,
-      dismissed: dismissal,
-    };
+    const ended = [...outcomes.values()];
+    const failed = ended.findLast(({ exitCode }) => exitCode !== 0);
+    // Ranks that are ended because of others say nothing of the failure.
+    const culprit = dismissal?.isFinal === true ? failed?.rank : undefined;
+    return { outcomes: ended, culprit, dismissed: dismissal };
   } finally {
     isOver = true;
     stop.removeEventListener('abort', whenStopped);

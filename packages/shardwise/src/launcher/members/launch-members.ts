@@ -76,6 +76,7 @@ class MembersLaunch {
               if (!this.#isOver && this.#grace === undefined) this.#take(places);
             },
             onLost: (host, reason) => this.#loseHost(host, reason),
+            onNotice: (text) => members.onNotice(text),
           });
   }
 
@@ -139,6 +140,9 @@ class MembersLaunch {
     if (slot.host === this.#options.generation.nodeRank) this.#outcomes.set(slot.number, outcome);
     this.#running.delete(slot);
     if (this.#running.size === 0) this.#over.resolve();
+    else if (!this.#isEnding && !this.#isOver && !this.#hasRunning(slot.host)) {
+      this.#hosts?.giveUp(slot.host, describeEnd(outcome));
+    }
   }
 
   /** The ranks of a host are lost at once, so that no membership has some of them. */
@@ -174,6 +178,7 @@ class MembersLaunch {
         return;
       case 'committed':
         slot.hasCommitted = true;
+        this.#hosts?.forgive(slot.host);
         return;
       case 'broken':
         if (message.epoch !== this.#told.count - 1) return;
@@ -255,9 +260,8 @@ class MembersLaunch {
       slot.waits = false;
     }
     const [first] = slots;
-    const isEnding = this.#grace !== undefined || this.#options.signal.aborted;
     // This launcher ends ranks by itself only if all are to end, or if they would join others that have finished.
-    const isOwnDoing = isEnding || (end.terminated && this.#has('finished'));
+    const isOwnDoing = this.#isEnding || (end.terminated && this.#has('finished'));
     if (first === undefined || isOwnDoing) return;
     const hasStepped = this.#slots.some((each) => each.hasStepped);
     const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
@@ -272,6 +276,15 @@ class MembersLaunch {
     if (!this.#isOver && !end.terminated) for (const slot of slots) this.#due.add(slot, end);
     if (areMembers || this.#told.count === 0) this.#form(areMembers ? describeEnd(end) : undefined);
     if (!this.#told.isChanging) this.#due.start();
+  }
+
+  /** Whether all ranks are to end. */
+  get #isEnding(): boolean {
+    return this.#grace !== undefined || this.#options.signal.aborted;
+  }
+
+  #hasRunning(host: number): boolean {
+    return [...this.#running].some((slot) => slot.host === host);
   }
 
   /** Whether ranks that come have nothing more to do. */

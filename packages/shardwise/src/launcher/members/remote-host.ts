@@ -57,10 +57,13 @@ export class RemoteHost {
     };
   }
 
-  /** Gives its ranks up. If the host is only cut off, it hears the reason when it can. */
-  lose(reason: string): Promise<void> {
+  /**
+   * Gives its ranks up. If the host is only cut off, it hears the reason when it can. `isFinal`: it is to leave the run.
+   * Otherwise it may come anew.
+   */
+  lose(reason: string, isFinal = false): Promise<void> {
     this.#lost = reason;
-    this.#sender.send({ kind: 'dismiss', reason } satisfies ToHost);
+    this.#sender.send({ kind: 'dismiss', reason, isFinal } satisfies ToHost);
     for (const rank of this.#ranks.values()) rank.giveUp(reason);
     return this.close();
   }

@@ -16,7 +16,12 @@ export interface HostListeners {
   readonly onCame: (slots: readonly SlotPlace[]) => void;
   /** The host at a place is lost, for this reason. */
   readonly onLost: (host: number, reason: string) => void;
+  readonly onNotice: (text: string) => void;
 }
+
+/** How long a host waits that comes to a place that was given up. It doubles each time, up to a limit. */
+const BACK_OFF_MS = 10_000;
+const MAX_BACK_OFF_MS = 600_000;
 
 /** The other hosts of a generation whose ranks go on without those that are lost. */
 export class RemoteHosts {
@@ -25,6 +30,10 @@ export class RemoteHosts {
   readonly #nodes: GenerationNode[];
   readonly #hosts = new Map<number, RemoteHost>();
   readonly #closing: Promise<void>[] = [];
+  /** How often places were given up since ranks there last made an update. */
+  readonly #givenUp = new Map<number, number>();
+  /** The hosts that have come, and whose ranks do not start yet. */
+  readonly #waiting = new Set<NodeJS.Timeout>();
 
   constructor(store: Store, { nodes }: Generation, listeners: HostListeners) {
     this.#store = store;
@@ -64,10 +73,50 @@ export class RemoteHosts {
     const { node } = change;
     if (node.admission <= known) return;
     this.#nodes[place] = node;
-    this.#listeners.onCame(this.#open(place, node));
+    this.#welcome(place, this.#open(place, node));
+  }
+
+  /**
+   * Has a host leave, because none of its ranks is started again. Its place is free for another one when it gives no more
+   * signs of life. Does nothing if no other host has the place.
+   */
+  giveUp(place: number, why: string): void {
+    const host = this.#hosts.get(place);
+    if (host === undefined) return;
+    this.#hosts.delete(place);
+    this.#givenUp.set(place, (this.#givenUp.get(place) ?? 0) + 1);
+    const reason = `none of its ranks is started again (${why})`;
+    this.#listeners.onNotice(`${nodeLabel(this.#nodes, place)} gives up its place: ${reason}`);
+    this.#closing.push(host.lose(reason, true));
+  }
+
+  /** Notes that the ranks of a place make updates. */
+  forgive(place: number): void {
+    this.#givenUp.delete(place);
+  }
+
+  /** Has the ranks of a host start, or lets it wait, because those of its place have failed again and again. */
+  #welcome(place: number, slots: readonly SlotPlace[]): void {
+    const { onCame, onNotice } = this.#listeners;
+    const times = this.#givenUp.get(place) ?? 0;
+    if (times === 0) {
+      onCame(slots);
+      return;
+    }
+    const host = this.#hosts.get(place);
+    const waitMs = Math.min(BACK_OFF_MS * 2 ** (times - 1), MAX_BACK_OFF_MS);
+    onNotice(
+      `${nodeLabel(this.#nodes, place)} has come, and starts its ranks in ${waitMs / 1000} s, because its place was given up ${times === 1 ? 'once' : `${times} times`}.`,
+    );
+    const timer = setTimeout(() => {
+      this.#waiting.delete(timer);
+      if (this.#hosts.get(place) === host) onCame(slots);
+    }, waitMs);
+    this.#waiting.add(timer);
   }
 
   async close(): Promise<void> {
+    for (const timer of this.#waiting) clearTimeout(timer);
     for (const host of this.#hosts.values()) this.#closing.push(host.close());
     await Promise.all(this.#closing);
   }
