@@ -312,7 +312,9 @@ describe('a host that is cut off', () => {
       failure: { node: 'node 1 (b)', reason: expect.stringMatching(/no sign of life/) },
     });
     const next = gather([a, b]);
-    await expect.poll(() => hosts.notices.join()).toMatch(/The store .* Waiting up to 10 s/);
+    await expect
+      .poll(() => hosts.notices.join())
+      .toMatch(/^Node 0, which leads .* waits up to 10 s/);
     link.mend();
     for (const generation of await next)
       expect(generation).toMatchObject({ epoch: 1, restarts: 1 });

@@ -94,6 +94,21 @@ describe('--min-nproc on several hosts', { timeout: 240_000 }, () => {
     await expectBits(found, stretchesOf(found, 8), join(cwd, 'out', 'metrics.jsonl'));
   });
 
+  it('says on the other hosts that the run is over when the launcher that leads is killed, and what to do', async () => {
+    const script = survivorScript({ steps: 1_000_000, pauseMs: 30, folder: cwd });
+    const args = ['run', '--rdzv', rendezvous, '--nnodes', '2', '--nproc', '1', '--min-nproc', '1'];
+    const host = (...options: readonly string[]): Command =>
+      new Command([...args, '--max-restarts', '9', ...options, ...script], { cwd, env });
+    const first = host('--node-rank', '0', '--run-dir', 'out');
+    const second = host('--node-rank', '1');
+    await first.says(/^step 2/m);
+    first.kill('SIGKILL');
+    expect(await second.ended(), second.output).toBe(1);
+    expect(second.stderr).toMatch(/^The host of the store 127\S+ failed: (its connection|read E)/m);
+    expect(second.stderr).toMatch(/lost node 0, which leads .* on node 0 with --resume latest/s);
+    expect(second.stderr).not.toContain('restart budget');
+  });
+
   it('refuses a host that says another number', async () => {
     const base = ['run', '--rdzv', rendezvous, '--nnodes', '2', '--nproc', '2'];
     const script = survivorScript({ steps: 1, pauseMs: 1, folder: cwd });

@@ -1,5 +1,6 @@
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';
 import {
+  describeFailure,
   hostsOf,
   nodeLabel,
   type Generation,
@@ -199,7 +200,12 @@ async function runGeneration(
 function launchEndOf(end: GenerationEnd): LaunchEnd {
   switch (end.kind) {
     case 'failed':
-      return { rank: end.failure.rank, reason: end.failure.reason, isCutOff: end.isCutOff };
+      return {
+        rank: end.failure.rank,
+        // The ranks say it, too, and without the host it would be a riddle there.
+        reason: end.isCutOff === true ? describeFailure(end.failure) : end.failure.reason,
+        isCutOff: end.isCutOff,
+      };
     case 'joined':
       return { rank: undefined, reason: `the group takes in ${end.nodes.join(', ')}` };
     case 'stopped':
