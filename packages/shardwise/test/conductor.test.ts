@@ -27,8 +27,18 @@ afterEach(async () => conductor?.stop());
 async function conduct(
   own: Partial<RendezvousState> & Pick<RendezvousState, 'phase'>,
   leader: Arrival,
-  { minRanks = 1, maxNodes = 2 }: { readonly minRanks?: number; readonly maxNodes?: number } = {},
+  {
+    minRanks = 1,
+    maxNodes = 2,
+    // The other hosts give no signs of life.
+    heartbeatLimitMs = Infinity,
+  }: {
+    readonly minRanks?: number;
+    readonly maxNodes?: number;
+    readonly heartbeatLimitMs?: number;
+  } = {},
 ): Promise<{
+  readonly store: MemoryStore;
   readonly shared: SharedState;
   readonly state: RendezvousState;
   readonly changes: readonly HostChange[];
@@ -60,8 +70,7 @@ async function conduct(
     maxNodes,
     maxRestarts: 0,
     minRanks,
-    // The other hosts give no signs of life.
-    times: { ...defaultTimes, lastCallMs: 0, heartbeatLimitMs: Infinity },
+    times: { ...defaultTimes, lastCallMs: 0, heartbeatLimitMs },
     findResume: async () => ({ kind: 'from', directory: undefined }),
     onNotice: (text) => void notices.push(text),
   });
@@ -70,7 +79,7 @@ async function conduct(
   started.start((error) => {
     throw error;
   });
-  return { shared, state, changes, notices };
+  return { store, shared, state, changes, notices };
 }
 
 it('gives no place to a host in a generation that has ended', async () => {
@@ -87,6 +96,16 @@ it('gives no place to a host in a generation that has ended', async () => {
   await expect.poll(async () => (await shared.read()).phase).toBe('over');
   expect(changes).toEqual([]);
   expect(await shared.read()).toEqual({ ...state, phase: 'over', end: { kind: 'finished' } });
+});
+
+it('leaves no signs of life of a host that it has lost', async () => {
+  const [leader, silent] = [host('a'), host('b')];
+  const nodes = [leader, silent].map((node, admission) => ({ ...node, admission }));
+  const running = { phase: 'running', epoch: 1, nodes, admissions: 2 } as const;
+  const { store, shared } = await conduct(running, leader, { heartbeatLimitMs: 100 });
+  await new Pulse(store, 1).beat(silent.id);
+  await expect.poll(async () => (await shared.read()).nodes[1]?.isLost).toBe(true);
+  await expect.poll(() => store.delete(`pulse/${silent.id}`)).toBe(false);
 });
 
 describe('a generation whose ranks go on while so many are left', () => {

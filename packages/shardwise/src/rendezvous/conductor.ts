@@ -204,6 +204,9 @@ export class Conductor {
       change = changeSeats(state, { silent, maxNodes, silenceMs: times.heartbeatLimitMs });
       return change?.state;
     });
+    if (change !== undefined) {
+      await Promise.all([...silent].map((id) => this.#options.pulse.forget(id)));
+    }
     for (const each of change?.changes ?? []) {
       this.#changes.push(each);
       this.#onHosts(each);

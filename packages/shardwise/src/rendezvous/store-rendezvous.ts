@@ -57,6 +57,7 @@ export class StoreRendezvous implements Rendezvous {
   /** The restarts of the budget that are used up. */
   #restarts = 0;
   #isBeating = false;
+  #lastBeatMs = performance.now();
   /**
    * The number of heartbeats since the store last answered. It counts beats instead of time, because a host that was
    * halted itself has not been cut off.
@@ -272,8 +273,24 @@ export class StoreRendezvous implements Rendezvous {
     });
   }
 
+  /**
+   * Looks whether this host still has its place, after it was halted for so long that it may have been missed. What it was
+   * told meanwhile may be deleted.
+   */
+  async #lookForPlace(): Promise<void> {
+    const { phase, nodes } = await this.#shared.read();
+    const { id } = this.#options.own;
+    const isSeated = nodes.some(
+      (seat) => seat.id === id && seat.admission === this.#admission && seat.isLost !== true,
+    );
+    if (phase === 'running' && !isSeated) this.#cut.resolve(this.#failure('it was halted'));
+  }
+
   async #beat(): Promise<void> {
     const { own, opened, times } = this.#options;
+    const sinceMs = performance.now() - this.#lastBeatMs;
+    this.#lastBeatMs += sinceMs;
+    const wasHalted = this.#admission >= 0 && sinceMs > times.heartbeatLimitMs;
     const silentMs = this.#beatsWithoutAnswer * times.heartbeatMs;
     this.#beatsWithoutAnswer += 1;
     // If the generation has failed and no other generation follows, this host waits only for the answer of the store, and not so
@@ -286,6 +303,7 @@ export class StoreRendezvous implements Rendezvous {
     try {
       await this.#pulse.beat(own.id);
       this.#beatsWithoutAnswer = 0;
+      if (wasHalted) await this.#lookForPlace();
       const leader = opened.server === undefined ? this.#leader : undefined;
       const leaderSilentMs = leader === undefined ? 0 : await this.#pulse.silentMs(leader);
       if (leaderSilentMs > times.heartbeatLimitMs) {

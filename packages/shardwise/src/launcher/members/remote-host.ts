@@ -74,6 +74,11 @@ export class RemoteHost {
     await this.#received;
   }
 
+  /** Deletes from the store what a host that is lost has not read. */
+  discard(): Promise<void> {
+    return this.#sender.discard();
+  }
+
   async #receive(link: HostLink): Promise<void> {
     const end = await receiveBatches(fromHostRoute(link), this.#end.signal, (value) => {
       const message = parseFromHost(value);

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@shardwise/core/extend';
 import {
   firstRankOf,
@@ -22,6 +23,8 @@ export interface HostListeners {
 /** How long a host waits that comes to a place that was given up. It doubles each time, up to a limit. */
 const BACK_OFF_MS = 10_000;
 const MAX_BACK_OFF_MS = 600_000;
+/** A host that was halted for longer looks by itself whether it has a place. */
+const READ_MS = 10_000;
 
 /** The other hosts of a generation whose ranks go on without those that are lost. */
 export class RemoteHosts {
@@ -30,6 +33,7 @@ export class RemoteHosts {
   readonly #nodes: GenerationNode[];
   readonly #hosts = new Map<number, RemoteHost>();
   readonly #closing: Promise<void>[] = [];
+  readonly #end = new AbortController();
   /** How often places were given up since ranks there last made an update. */
   readonly #givenUp = new Map<number, number>();
   /** The hosts that have come, and whose ranks do not start yet. */
@@ -67,7 +71,7 @@ export class RemoteHosts {
       this.#hosts.delete(place);
       const reason = `${nodeLabel(this.#nodes, place)} was lost: ${change.reason}`;
       this.#listeners.onLost(place, reason);
-      this.#closing.push(host.lose(change.reason));
+      this.#forget(host, host.lose(change.reason));
       return;
     }
     const { node } = change;
@@ -87,7 +91,7 @@ export class RemoteHosts {
     this.#givenUp.set(place, (this.#givenUp.get(place) ?? 0) + 1);
     const reason = `none of its ranks is started again (${why})`;
     this.#listeners.onNotice(`${nodeLabel(this.#nodes, place)} gives up its place: ${reason}`);
-    this.#closing.push(host.lose(reason, true));
+    this.#forget(host, host.lose(reason, true));
   }
 
   /** Notes that the ranks of a place make updates. */
@@ -116,9 +120,21 @@ export class RemoteHosts {
   }
 
   async close(): Promise<void> {
+    this.#end.abort();
     for (const timer of this.#waiting) clearTimeout(timer);
     for (const host of this.#hosts.values()) this.#closing.push(host.close());
     await Promise.all(this.#closing);
+  }
+
+  /** Leaves nothing of a host in the store once it has had the time to read why it is lost. */
+  #forget(host: RemoteHost, lost: Promise<void>): void {
+    const { signal } = this.#end;
+    const forget = async (): Promise<void> => {
+      await lost;
+      await delay(READ_MS, undefined, { signal }).catch(() => undefined);
+      await host.discard();
+    };
+    this.#closing.push(forget());
   }
 
   /** The last admission of a host to a place. It is -1 if the place is new. */
