@@ -1,5 +1,6 @@
 import { reasonText } from '@shardwise/core/spec';
 import { BatchSender, receiveBatches } from '../../relay/batches.ts';
+import { heedSignals } from '../heed-signals.ts';
 import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { LaunchResult, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
@@ -29,7 +30,7 @@ export async function followLeader(
   link: HostLink,
   over: Promise<LaunchEnd>,
 ): Promise<FollowedResult> {
-  const { stop, signal } = options;
+  const { stop } = options;
   const starts = await memberStarts(options);
   const sender = new BatchSender(fromHostRoute(link), NO_DELAY_MS);
   let isGivenUp = false;
@@ -86,10 +87,10 @@ export async function followLeader(
   const force = async (): Promise<void> => {
     await Promise.all([...handles.values()].map((handle) => handle.terminate()));
   };
-  const whenStopped = (): void => orderAll({ kind: 'stop' });
-  const whenForced = (): void => void force();
-  stop.addEventListener('abort', whenStopped, { once: true });
-  signal.addEventListener('abort', whenForced, { once: true });
+  const heedNoMore = heedSignals(options, {
+    onStop: () => orderAll({ kind: 'stop' }),
+    onForce: () => void force(),
+  });
   const heard = new AbortController();
   const listen = async (): Promise<void> => {
     const end = await receiveBatches(toHostRoute(link), heard.signal, (value) => {
@@ -122,8 +123,7 @@ export async function followLeader(
     return { outcomes: ended, culprit, dismissed: dismissal };
   } finally {
     isOver = true;
-    stop.removeEventListener('abort', whenStopped);
-    signal.removeEventListener('abort', whenForced);
+    heedNoMore();
     heard.abort();
     await receiving;
     await sender.close();

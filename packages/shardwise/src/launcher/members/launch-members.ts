@@ -1,6 +1,7 @@
 import { worldSizeOf } from '../../rendezvous/generation.ts';
 import { describeEnd } from '../failure.ts';
 import { failureKind } from '../failure-kind.ts';
+import { heedSignals } from '../heed-signals.ts';
 import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
 import type { EnteredMessage, MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
@@ -81,22 +82,16 @@ class MembersLaunch {
   }
 
   async run(own: readonly SlotPlace[]): Promise<LaunchResult> {
-    const { stop, signal, ended, generation } = this.#options;
+    const { ended, generation } = this.#options;
     const hosts = this.#hosts;
     this.#take([...own, ...(hosts?.begin(generation.nodeRank) ?? [])]);
     this.#first = new Set(this.#slots);
     this.#told.lose(...(hosts?.lostAtFirst() ?? []));
     if (hosts !== undefined) this.#members.onHosts((change) => hosts.change(change));
-    const whenStopped = (): void => this.#endAll({ kind: 'stop' });
-    const force = (): void => this.#force();
-    const listeners = [
-      [stop, whenStopped],
-      [signal, force],
-    ] as const;
-    for (const [listened, listener] of listeners) {
-      listened.addEventListener('abort', listener, { once: true });
-      if (listened.aborted) listener();
-    }
+    const heedNoMore = heedSignals(this.#options, {
+      onStop: () => this.#endAll({ kind: 'stop' }),
+      onForce: () => this.#force(),
+    });
     let isOver = false;
     const releaseIfRunning = (end: LaunchEnd): void => {
       if (!isOver) this.#release(end);
@@ -108,9 +103,7 @@ class MembersLaunch {
     } finally {
       isOver = true;
       clearTimeout(this.#grace);
-      for (const [listened, listener] of listeners) {
-        listened.removeEventListener('abort', listener);
-      }
+      heedNoMore();
       await Promise.all(this.#ending);
       await hosts?.close();
     }
