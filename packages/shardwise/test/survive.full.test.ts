@@ -82,6 +82,20 @@ describe('--min-nproc', { timeout: 240_000 }, () => {
     },
   );
 
+  it('goes on without a rank whose connections break again and again', async () => {
+    // One of two ranks is not reached in three of five breaks.
+    const faults = [2, 3, 4, 5, 6].map((step) => `0:${step}:inside:cut`);
+    const script = survivorScript({ steps: 9, pauseMs: 1, folder: cwd }, ...faults);
+    const args = ['run', '--nproc', '2', '--min-nproc', '1', '--run-dir', 'out'];
+    const run = new Command([...args, ...script], { cwd });
+    expect(await run.ended(), run.output).toBe(0);
+    expect(run.output).toMatch(
+      /Rank \d was lost: others could not reach it 3 times in ten minutes, .* 1 rank goes on/,
+    );
+    expect(mostRepeatedSteps(printedRun(run.stdout))).toBeLessThanOrEqual(1);
+    await expectUndisturbed(run, 9);
+  });
+
   it('has a replica of FSDP go on when a rank of another is lost, and another one come', async () => {
     const script = survivorScript(
       { steps: 1_000_000, pauseMs: 30, folder: cwd, division: 'hsdp' },
