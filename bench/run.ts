@@ -27,6 +27,7 @@ import { serveSoak } from './serve/soak.ts';
 import { strategies } from './strategies.ts';
 import { shares } from './shares.ts';
 import { round } from './summary.ts';
+import { survive } from './survive/survive.ts';
 import { tensorParallel } from './tensor-parallel/tensor-parallel.ts';
 import { train } from './train.ts';
 import { UsageError } from './usage-error.ts';
@@ -59,6 +60,7 @@ const benches: Readonly<Record<string, Bench>> = {
   'expert-learning': expertLearning,
   'parameter-server': parameterServer,
   'no-lock-step': noLockStep,
+  survive,
   plan,
   profiler: profilerCost,
   serve,

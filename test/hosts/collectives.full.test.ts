@@ -1,12 +1,12 @@
 import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
 import type { DType } from '@shardwise/core/spec';
 import { typed } from '@shardwise/testing';
-import { createHosts, type TestHosts } from '@shardwise/testing/hosts';
 import type { RankOutcome } from '@shardwise/testing/ranks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { slowly, titled, unavailable } from './availability.ts';
-import { HostRanks, type HostRunOptions } from './host-ranks.ts';
+import type { HostRunOptions } from './host-ranks.ts';
 import { contribution, type HostTask } from './host-task.ts';
+import { TwoHosts } from './two-hosts.ts';
 
 const ELEMENTS = 100_003;
 
@@ -23,21 +23,14 @@ async function onOneHost(dtype: DType): Promise<Uint8Array> {
 }
 
 describe.skipIf(unavailable !== undefined)(titled('2 hosts x 2 ranks'), slowly, () => {
-  let made: TestHosts;
-  let ranks: HostRanks;
-
+  let two: TwoHosts;
   beforeAll(async () => {
-    made = await createHosts(2);
-    ranks = new HostRanks(made.hosts, 2);
+    two = await TwoHosts.create();
   });
-
-  afterAll(async () => {
-    await ranks[Symbol.asyncDispose]();
-    await made[Symbol.asyncDispose]();
-  });
+  afterAll(() => two[Symbol.asyncDispose]());
 
   const play = async (task: HostTask, options?: HostRunOptions): Promise<readonly RankOutcome[]> =>
-    (await ranks.run(task, options)).outcomes;
+    (await two.ranks.run(task, options)).outcomes;
 
   it.each<readonly [string, DType, HostRunOptions]>([
     ['the default algorithm', 'f32', {}],
@@ -63,12 +56,12 @@ describe.skipIf(unavailable !== undefined)(titled('2 hosts x 2 ranks'), slowly, 
     async (algorithm, times) => {
       const elements = 1 << 19;
       const bytes = 4 * elements;
-      await Promise.all(made.hosts.map((host) => host.setRate('400mbit')));
-      const before = await Promise.all(made.hosts.map((host) => host.traffic()));
+      await Promise.all(two.hosts.map((host) => host.setRate('400mbit')));
+      const before = await Promise.all(two.hosts.map((host) => host.traffic()));
       const task = { kind: 'reduce', dtype: 'f32', elements } as const;
       const outcomes = await play(task, { algorithm: `allReduce=${algorithm}` });
-      const after = await Promise.all(made.hosts.map((host) => host.traffic()));
-      await Promise.all(made.hosts.map((host) => host.setRate(undefined)));
+      const after = await Promise.all(two.hosts.map((host) => host.traffic()));
+      await Promise.all(two.hosts.map((host) => host.setRate(undefined)));
       expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'fulfilled'));
       for (const [host, { sentBytes }] of after.entries()) {
         const ratio = (sentBytes - (before[host]?.sentBytes ?? 0)) / (times * bytes);

@@ -97,6 +97,8 @@ describe.skipIf(unavailable !== undefined)(titled('a run on 2 hosts x 2 ranks'),
       const again = '[^]*Starting again \\(restart 1 of 1\\) with 4 ranks';
       expect(stderr).toMatch(new RegExp(other + again));
     }
-    expect(ended[1]?.stderr).toMatch(/The store 10\.77\.0\.1:29400 gives no answer for \d+ ms\./);
+    expect(ended[1]?.stderr).toMatch(
+      /Node 0, which leads the run at 10\.77\.0\.1:29400, gives no answer for \d+ ms\./,
+    );
   });
 });

@@ -15,7 +15,10 @@ describe('a host that another one leads', () => {
     await store.set(`${toHostRoute(link).prefix}/0`, new Uint8Array(0));
     const options = launchOptions(await generationOf([node(0, 1)]));
     const { dismissed } = await followLeader(options, link, never);
-    expect(dismissed).toBe('the host that leads sent what is no batch of messages');
+    expect(dismissed).toMatchObject({
+      reason: 'the host that leads sent what is no batch of messages',
+      isFinal: false,
+    });
   });
 
   it('comes anew when the store refuses what its ranks tell', async () => {
@@ -31,7 +34,10 @@ describe('a host that another one leads', () => {
     const leader = new BatchSender(toHostRoute(link), 0);
     leader.send({ kind: 'start', rank: 0, restarts: 0 });
     const { dismissed } = await followLeader(options, link, never);
-    expect(dismissed).toBe('the store has refused a message of it: Error: it is full');
+    expect(dismissed).toMatchObject({
+      reason: 'the store has refused a message of it: Error: it is full',
+      isFinal: false,
+    });
     await leader.close();
   });
 });
@@ -44,6 +50,7 @@ describe('a host that sends what is no batch of messages', () => {
     const hosts = new RemoteHosts(store, await generationOf([node(0, 1), node(1, 2)]), {
       onCame: (slots) => came.push(slots.length),
       onLost: (...said) => lost.resolve(said),
+      onNotice: () => undefined,
     });
     hosts.begin(0);
     await store.set(`${fromHostRoute({ store, admission: 1 }).prefix}/0`, new Uint8Array(0));

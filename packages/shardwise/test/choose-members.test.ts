@@ -1,9 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  type Candidate,
-  chooseMembers,
-  haveWholeState,
-} from '../src/launcher/members/choose-members.ts';
+import { type Candidate, chooseMembers, lackOf } from '../src/launcher/members/choose-members.ts';
 
 const member = (number: number): Candidate => ({ number, phase: 'member', hasEntered: true });
 const waits = (number: number): Candidate => ({ number, phase: 'ready', hasEntered: false });
@@ -28,7 +24,10 @@ describe('the ranks that train together next', () => {
 
   it('are none if a part is lost', () => {
     expect(numbersOf([member(0), member(2)], 2)).toEqual([]);
-    expect(haveWholeState([member(0), member(2), waits(3)], 2)).toBe(false);
-    expect(haveWholeState([member(0), member(3), waits(1)], 2)).toBe(true);
+    const needed = { min: 1, replicaSize: 2, haveEntered: true };
+    expect(lackOf([member(0), member(2), waits(3)], needed)).toMatch(
+      /^No rank that is left has one/,
+    );
+    expect(lackOf([member(0), member(3), waits(1)], needed)).toBeUndefined();
   });
 });

@@ -26,6 +26,7 @@ async function trained(led: LedRun): Promise<readonly [LedHost, LedHost]> {
   for (const [rank, host] of hosts.entries()) {
     await expect.poll(() => host.membership(rank, 0)).toBeDefined();
     host.enter(rank, 0);
+    host.commit(rank);
     host.tell(rank, { kind: 'message', message: stepReport(rank, 1) });
   }
   await expect.poll(() => led.messages).toHaveLength(2);
@@ -95,6 +96,31 @@ describe('the first membership', () => {
     const reason = 'Ranks 1, 2 were lost: node 2 (host-2) was lost before they were started';
     expect(led.notices).toEqual([`${reason}. 1 rank goes on after step 0.`]);
     expect(led.state(3)).toMatchObject({ latest: { tokens: 1000 }, exitCodes: [0] });
+  });
+
+  it('is not made of fewer ranks than go on, if a host was lost before the launcher learned of the generation', async () => {
+    const led = await start([node(1, 1), node(2, 2, true)], { min: 2 });
+    const host = led.host(1);
+    host.ready(0);
+    const fate = 'node 2 (host-2) was lost before they were started';
+    await expect.poll(() => led.failures).toMatchObject([{ fate }]);
+    expect(led.notices).toEqual([
+      '1 rank is left, and --min-nproc asks for 2 ranks, so all of them end.',
+    ]);
+    host.end(0, { exitCode: 1 });
+    expect(await led.result).toMatchObject({ culprit: 1 });
+    expect(host.membership(0, 0)).toBeUndefined();
+  });
+
+  it('is not made of fewer ranks than go on, if only so many make up replicas', async () => {
+    const led = await start([node(1, 3)], { min: 3 });
+    const host = led.host(1);
+    for (const rank of [0, 1, 2]) host.ready(rank, 2);
+    const lack =
+      'The ranks that are left make up 1 replicas of 2 ranks, and --min-nproc asks for 3 ranks, so all of them end.';
+    await expect.poll(() => led.failures).toMatchObject([{ fate: lack }]);
+    for (const rank of [0, 1, 2]) host.end(rank, { exitCode: 1 });
+    await led.result;
   });
 
   it('says which ranks make up whole replicas if others wait', async () => {
@@ -191,23 +217,133 @@ describe('the restarts of lost ranks', () => {
     expect(led.restarts).toBe(0);
   });
 
-  it('end for a rank that fails at each start, which does not take those of others', async () => {
+  it.each([
+    ['at each start', false],
+    ['each time when it has joined the others', true],
+  ])('end for a rank that fails %s, which does not take those of others', async (_, enters) => {
     const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 9 });
     const [first, second] = await trained(led);
     second.end(1, broken);
     await expect.poll(() => first.membership(0, 1)).toBeDefined();
     first.enter(0, 1, 1);
-    for (const starts of [2, 3]) {
+    for (const [time, starts] of [2, 3].entries()) {
       await expect.poll(() => second.starts(1)).toBe(starts);
-      second.end(1, broken);
+      if (enters) {
+        const epoch = 2 + 2 * time;
+        second.ready(1);
+        await expect.poll(() => second.membership(1, epoch)).toBeDefined();
+        await expect.poll(() => first.membership(0, epoch)).toBeDefined();
+        second.enter(1, epoch, 1);
+        first.enter(0, epoch, 1);
+        await expect.poll(() => led.notices.at(-1)).toContain('2 ranks go on');
+        second.end(1, broken);
+        await expect.poll(() => first.membership(0, epoch + 1)).toBeDefined();
+        first.enter(0, epoch + 1, 1);
+      } else second.end(1, broken);
     }
     await expect
-      .poll(() => led.notices.at(-1))
-      .toBe(
-        'Rank 1 has failed 2 times before it joined the others, so it is not started again: Error: it broke',
+      .poll(() => led.notices)
+      .toContain(
+        'Rank 1 has failed 2 times before its first commit, so it is not started again: Error: it broke',
       );
+    // Its host has no rank that starts again, and leaves the run, so that another one can have the place.
+    const reason = 'none of its ranks is started again (Error: it broke)';
+    await expect
+      .poll(() => second.heard.at(-1))
+      .toEqual({ kind: 'dismiss', reason, isFinal: true });
+    expect(led.notices).toContain(`node 2 (host-2) gives up its place: ${reason}`);
     expect(led.restarts).toBe(2);
+    // A host that comes to this place waits, as its ranks may fail again.
+    led.change(came(2, 4));
+    expect(led.notices.at(-1)).toBe(
+      'node 2 (host-4) has come, and starts its ranks in 10 s, because its place was given up once.',
+    );
     first.end(0);
     expect(await led.result).toMatchObject({ culprit: undefined });
+  });
+});
+
+describe('connections that break between members that are there', () => {
+  const broken = (epoch: number, ranks: readonly number[]) =>
+    ({
+      kind: 'member',
+      message: { kind: 'broken', epoch, ranks, reason: 'it broke' },
+    }) as const;
+
+  it('cost a membership of the same ranks, and none of them ends', async () => {
+    const led = await start([node(1, 1), node(2, 1)]);
+    const [first, second] = await trained(led);
+    first.tell(0, broken(0, [1]));
+    second.tell(1, broken(0, [1]));
+    await expect
+      .poll(() => first.membership(0, 1))
+      .toMatchObject({
+        order: { place: { rank: 0, worldSize: 2 }, lost: expect.stringContaining('it broke') },
+      });
+    await expect.poll(() => second.membership(1, 1)).toBeDefined();
+    first.enter(0, 1, 1);
+    second.enter(1, 1, 1);
+    await expect
+      .poll(() => led.notices)
+      .toEqual([
+        'Rank 1 has not ended, but could not be reached: it broke. 2 ranks go on after step 1.',
+      ]);
+    expect(led.state(2)).toMatchObject({ latest: { step: 1 }, head: { worldSize: 2 } });
+    expect(first.starts(0) + second.starts(1)).toBe(2);
+    expect(led.restarts).toBe(0);
+  });
+
+  it('end the rank that is not reached for the third time, in whose place another one comes', async () => {
+    const led = await start([node(1, 1), node(2, 1)], { maxRestarts: 1 });
+    const [first, second] = await trained(led);
+    for (const epoch of [0, 1, 2]) {
+      await expect.poll(() => first.membership(0, epoch)).toBeDefined();
+      await expect.poll(() => second.membership(1, epoch)).toBeDefined();
+      first.tell(0, broken(epoch, [1]));
+      second.tell(1, broken(epoch, [1]));
+    }
+    await expect
+      .poll(() => first.membership(0, 3))
+      .toMatchObject({
+        order: { place: { rank: 0, worldSize: 1 } },
+      });
+    await expect.poll(() => second.heard.some(({ kind }) => kind === 'terminate')).toBe(true);
+    second.end(1, { exitCode: 1, terminated: true });
+    first.enter(0, 3, 1);
+    await expect.poll(() => second.starts(1)).toBe(2);
+    expect(led.notices.at(-1)).toContain(
+      'Rank 1 was lost: others could not reach it 3 times in ten minutes, the last time because of this: it broke. Rank 1 has not ended, but could not be reached: it broke. 1 rank goes on',
+    );
+  });
+
+  it('end all for the third time if nobody is to blame', async () => {
+    const led = await start([node(1, 1), node(2, 1)]);
+    const [first, second] = await trained(led);
+    for (const epoch of [0, 1, 2]) {
+      await expect.poll(() => first.membership(0, epoch)).toBeDefined();
+      await expect.poll(() => second.membership(1, epoch)).toBeDefined();
+      first.tell(0, broken(epoch, []));
+      second.tell(1, broken(epoch, []));
+    }
+    await expect
+      .poll(() => led.failures)
+      .toMatchObject([
+        {
+          fate: expect.stringContaining('ranks could not reach each other 3 times in ten minutes'),
+        },
+      ]);
+    first.end(0, { exitCode: 1 });
+    second.end(1, { exitCode: 1 });
+    await led.result;
+  });
+
+  it('are not made anew when one of them has finished, and closed its own', async () => {
+    const led = await start([node(1, 1), node(2, 1)]);
+    const [first, second] = await trained(led);
+    second.end(1);
+    first.tell(0, broken(0, [1]));
+    first.end(0, { exitCode: 1, error: new Error('rank 1 closed the group') });
+    await led.result;
+    expect(first.membership(0, 1)).toBeUndefined();
   });
 });

@@ -101,6 +101,10 @@ export class LedHost {
     this.tell(rank, { kind: 'member', message: { kind: 'entered', epoch, step } });
   }
 
+  commit(rank: number): void {
+    this.tell(rank, { kind: 'member', message: { kind: 'committed' } });
+  }
+
   end(rank: number, end: Partial<RankEnd> = {}): void {
     const whole = { exitCode: 0, error: undefined, terminated: false, ...end };
     this.tell(rank, { kind: 'end', end: whole });

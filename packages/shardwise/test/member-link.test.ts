@@ -1,5 +1,6 @@
 import {
   CollectiveAbortedError,
+  CollectiveTimeoutError,
   CollectiveMismatchError,
   TensorStateError,
 } from '@shardwise/core/spec';
@@ -105,6 +106,37 @@ describe('what a rank hears of who trains with it', () => {
     expect(await members.goesOnAfter(0, new TypeError('a value that is not there'), false)).toBe(
       true,
     );
+  });
+
+  it.each([
+    [
+      'the rank of which a call says it',
+      new CollectiveAbortedError(words, { abortedBy: 1, reason: 'it broke' }),
+      { ranks: [1], reason: 'it broke' },
+    ],
+    [
+      'the rank of which a cause says it',
+      new Error('outer', {
+        cause: new CollectiveAbortedError(words, { abortedBy: 1, reason: 'it broke' }),
+      }),
+      { ranks: [1], reason: 'it broke' },
+    ],
+    [
+      'all ranks that did not join',
+      new CollectiveTimeoutError(words, { missing: [0, 2] }),
+      { ranks: [0, 2], reason: expect.stringContaining('rank 1 is gone') },
+    ],
+    ['nobody', new Error('read ECONNRESET'), { ranks: [], reason: 'Error: read ECONNRESET' }],
+  ])('is asked for by a rank that could not reach others, naming %s', async (_, error, said) => {
+    const { members, order, sent } = linked();
+    order(membership(0));
+    const answer = members.goesOnAfter(0, error, true);
+    expect(sent.at(-1)).toEqual({ kind: 'broken', epoch: 0, ...said });
+    order(membership(1, 'it broke'));
+    expect(await answer).toBe(true);
+    // What comes of the former membership asks for nothing more.
+    await members.goesOnAfter(0, error, true);
+    expect(sent).toHaveLength(2);
   });
 
   it('does not let it go on if ranks that join have different states', async () => {

@@ -4,9 +4,11 @@ import { describe, expect, it } from 'vitest';
 import { BatchSender } from '../src/relay/batches.ts';
 import { parseFromHost, parseToHost, plainFromHost } from '../src/launcher/members/host-message.ts';
 import type { MemberStart } from '../src/launcher/members/member-start.ts';
+import { RemoteHosts } from '../src/launcher/members/remote-hosts.ts';
 import { fromHostRoute, RemoteHost, toHostRoute } from '../src/launcher/members/remote-host.ts';
 import { receiveBatches } from '../src/relay/batches.ts';
 import { SlowStore } from './slow-store.ts';
+import { generationOf, node } from './led-hosts.ts';
 import { stepReport } from './run-fixture.ts';
 
 const link = { store: new MemoryStore(), admission: 3 };
@@ -73,7 +75,35 @@ describe('the ranks of another host', () => {
     await receiveBatches(toHostRoute(own), new AbortController().signal, (value) => {
       orders.push(parseToHost(value));
     });
-    expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason: 'no sign of life' });
+    expect(orders.at(-1)).toEqual({
+      kind: 'dismiss',
+      reason: 'no sign of life',
+      isFinal: false,
+    });
+  });
+
+  it('leave nothing in the store when their host is lost and reads no more', async () => {
+    const store = new MemoryStore();
+    const nodes = [node(0, 0), node(1, 1)];
+    const hosts = new RemoteHosts(store, await generationOf(nodes), {
+      onCame: () => undefined,
+      onLost: () => undefined,
+      onNotice: never,
+    });
+    const [slot] = hosts.begin(0);
+    const rank = slot?.start(noted().start);
+    rank?.order({ kind: 'stop' });
+    const own = { store, admission: 1 };
+    const sender = new BatchSender(fromHostRoute(own), 0);
+    hosts.change({ kind: 'lost', place: 1, admission: 1, reason: 'no sign of life' });
+    // The host has sent this before it was lost, and nobody reads it.
+    sender.send({ rank: 0, told: { kind: 'closed' } });
+    await sender.close();
+    await hosts.close();
+    const left = [toHostRoute(own), fromHostRoute(own)].flatMap(({ prefix }) =>
+      [0, 1, 2, 3].map((sequence) => store.delete(`${prefix}/${sequence}`)),
+    );
+    expect(await Promise.all(left)).not.toContain(true);
   });
 
   it('are lost when their host sends what is no batch, and it hears why', async () => {
@@ -92,7 +122,7 @@ describe('the ranks of another host', () => {
     await receiveBatches(toHostRoute(own), new AbortController().signal, (value) => {
       orders.push(parseToHost(value));
     });
-    expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason });
+    expect(orders.at(-1)).toEqual({ kind: 'dismiss', reason, isFinal: false });
   });
 
   it('are lost when the store refuses an order to them', async () => {

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connectStore } from '@shardwise/collectives/node';
 import type { Store } from '@shardwise/core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openStore } from '../src/rendezvous/open-store.ts';
 import type { NextGeneration } from '../src/rendezvous/rendezvous.ts';
 import { decodeEnd, decodeState } from '../src/rendezvous/rendezvous-state.ts';
 import { worldSizeOf, type Generation } from '../src/rendezvous/generation.ts';
+import { SharedState } from '../src/rendezvous/shared-state.ts';
 import { StoreRendezvous } from '../src/rendezvous/store-rendezvous.ts';
 
 interface JobOptions {
@@ -100,6 +102,16 @@ class Job {
     await rendezvous.open();
     this.#open.add(rendezvous);
     return rendezvous;
+  }
+
+  /** Has a host lose its place, as if it had given no sign of life. */
+  async loseSeats(id: string | undefined): Promise<void> {
+    const store = await connectStore({ host: '127.0.0.1', port: this.#port, secret: 'secret' });
+    await new SharedState(store).update((state) => ({
+      ...state,
+      nodes: state.nodes.map((seat) => (seat.id === id ? { ...seat, isLost: true } : seat)),
+    }));
+    store.close();
   }
 
   async end(): Promise<void> {
@@ -312,7 +324,9 @@ describe('a host that is cut off', () => {
       failure: { node: 'node 1 (b)', reason: expect.stringMatching(/no sign of life/) },
     });
     const next = gather([a, b]);
-    await expect.poll(() => hosts.notices.join()).toMatch(/The store .* Waiting up to 10 s/);
+    await expect
+      .poll(() => hosts.notices.join())
+      .toMatch(/^Node 0, which leads .* waits up to 10 s/);
     link.mend();
     for (const generation of await next)
       expect(generation).toMatchObject({ epoch: 1, restarts: 1 });
@@ -338,6 +352,23 @@ describe('a host that is cut off', () => {
     expect(await b.ended(second)).toMatchObject(end);
     expect(await b.next(never)).toMatchObject({ kind: 'over', end });
     link.mend();
+  });
+
+  it('looks for its place after it was halted, because the others may have missed it', async () => {
+    const hosts = start();
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first, second] = await gather([a, b]);
+    if (first === undefined || second === undefined) throw new Error('no generation');
+    await hosts.loseSeats(second.nodes[1]?.id);
+    let hasEnded = false;
+    const ended = b.ended(second).finally(() => {
+      hasEnded = true;
+    });
+    await sleep(100);
+    expect(hasEnded).toBe(false);
+    // All hosts of this test are halted, so none misses another one.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600);
+    expect(await ended).toMatchObject({ kind: 'failed', isCutOff: true });
   });
 
   it('is quiet before it is lost, and not once it is heard again', async () => {

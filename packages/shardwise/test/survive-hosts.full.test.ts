@@ -71,6 +71,44 @@ describe('--min-nproc on several hosts', { timeout: 240_000 }, () => {
     ]);
   });
 
+  it('has ranks of two hosts connect again, in their processes, when a connection breaks', async () => {
+    const script = survivorScript({ steps: 8, pauseMs: 1, folder: cwd }, '2:3:inside:cut');
+    const args = ['run', '--rdzv', rendezvous, '--nnodes', '2', '--nproc', '2'];
+    const host = (place: string): Command =>
+      new Command(
+        [...args, '--min-nproc', '4', '--node-rank', place, '--run-dir', 'out', ...script],
+        {
+          cwd,
+          env,
+        },
+      );
+    const hosts = ['0', '1'].map(host);
+    for (const each of hosts) expect(await each.ended(), each.output).toBe(0);
+    const [first] = hosts;
+    expect(first?.output).toMatch(
+      /has not ended, but could not be reached: .* 4 ranks go on after/,
+    );
+    const found = printedRun(hosts.map(({ stdout }) => stdout).join('\n'));
+    expect(new Set(found.beginnings.map(({ pid }) => pid)).size).toBe(4);
+    expect(mostRepeatedSteps(found)).toBeLessThanOrEqual(1);
+    await expectBits(found, stretchesOf(found, 8), join(cwd, 'out', 'metrics.jsonl'));
+  });
+
+  it('says on the other hosts that the run is over when the launcher that leads is killed, and what to do', async () => {
+    const script = survivorScript({ steps: 1_000_000, pauseMs: 30, folder: cwd });
+    const args = ['run', '--rdzv', rendezvous, '--nnodes', '2', '--nproc', '1', '--min-nproc', '1'];
+    const host = (...options: readonly string[]): Command =>
+      new Command([...args, '--max-restarts', '9', ...options, ...script], { cwd, env });
+    const first = host('--node-rank', '0', '--run-dir', 'out');
+    const second = host('--node-rank', '1');
+    await first.says(/^step 2/m);
+    first.kill('SIGKILL');
+    expect(await second.ended(), second.output).toBe(1);
+    expect(second.stderr).toMatch(/^The host of the store 127\S+ failed: (its connection|read E)/m);
+    expect(second.stderr).toMatch(/lost node 0, which leads .* on node 0 with --resume latest/s);
+    expect(second.stderr).not.toContain('restart budget');
+  });
+
   it('refuses a host that says another number', async () => {
     const base = ['run', '--rdzv', rendezvous, '--nnodes', '2', '--nproc', '2'];
     const script = survivorScript({ steps: 1, pauseMs: 1, folder: cwd });

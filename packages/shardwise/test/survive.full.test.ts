@@ -7,7 +7,14 @@ import { repository } from '../../../test/support/documents.ts';
 import { runCommand } from '../../../test/support/run-command.ts';
 import { Command, fixture } from './command.ts';
 import type { DivisionName } from './fixtures/survive-training.ts';
-import { expectBits, lastStepOf, printedRun, stretchesOf, survivorScript } from './survivals.ts';
+import {
+  expectBits,
+  lastStepOf,
+  mostRepeatedSteps,
+  printedRun,
+  stretchesOf,
+  survivorScript,
+} from './survivals.ts';
 
 const example = join(repository, 'apps/docs/examples/terminal/survive.ts');
 let cwd = '';
@@ -51,6 +58,42 @@ describe('--min-nproc', { timeout: 240_000 }, () => {
     // Those who go on keep their processes, and one process has come.
     expect(pidsAt(2, 3)).toEqual(pidsAt(0, 4).slice(0, 3));
     expect(new Set(beginnings.map(({ pid }) => pid)).size).toBe(5);
+  });
+
+  it.each([
+    ['ddp', '1:3:inside:cut'],
+    ['ddp', '0:4:after:cut'],
+    ['hsdp', '2:3:inside:cut'],
+  ] as const)(
+    'has the ranks of %s connect again, in their processes, when a connection of two of them breaks (%s)',
+    async (division, fault) => {
+      const script = survivorScript({ steps: 8, pauseMs: 1, folder: cwd, division }, fault);
+      const args = ['run', '--nproc', '4', '--min-nproc', '4', '--run-dir', 'out'];
+      const run = new Command([...args, ...script], { cwd });
+      expect(await run.ended(), run.output).toBe(0);
+      expect(run.output).toMatch(
+        /Rank \d has not ended, but could not be reached: .*\. 4 ranks go on after step \d\./,
+      );
+      const found = printedRun(run.stdout);
+      expect(new Set(found.beginnings.map(({ pid }) => pid)).size).toBe(4);
+      expect(found.beginnings.map(({ worldSize }) => worldSize)).toEqual(Array(8).fill(4));
+      expect(mostRepeatedSteps(found)).toBeLessThanOrEqual(1);
+      await expectUndisturbed(run, 8, division);
+    },
+  );
+
+  it('goes on without a rank whose connections break again and again', async () => {
+    // One of two ranks is not reached in three of five breaks.
+    const faults = [2, 3, 4, 5, 6].map((step) => `0:${step}:inside:cut`);
+    const script = survivorScript({ steps: 9, pauseMs: 1, folder: cwd }, ...faults);
+    const args = ['run', '--nproc', '2', '--min-nproc', '1', '--run-dir', 'out'];
+    const run = new Command([...args, ...script], { cwd });
+    expect(await run.ended(), run.output).toBe(0);
+    expect(run.output).toMatch(
+      /Rank \d was lost: others could not reach it 3 times in ten minutes, .* 1 rank goes on/,
+    );
+    expect(mostRepeatedSteps(printedRun(run.stdout))).toBeLessThanOrEqual(1);
+    await expectUndisturbed(run, 9);
   });
 
   it('has a replica of FSDP go on when a rank of another is lost, and another one come', async () => {

@@ -78,6 +78,7 @@ function survivorOf(
     agreed: { taken: undefined, states: [], settled: -1 },
     replicaSize: more.replicaSize ?? 1,
     hasChanged: more.hasChanged ?? (() => false),
+    onCommitted: () => undefined,
     onBound: more.onBound ?? (() => undefined),
   });
 }

@@ -97,6 +97,7 @@ async function reportOf({
     isOwn && result !== undefined
       ? failureReport(result, { verdict, loadFault: await loadFaultOf(result, script) })
       : failureElsewhere(end.failure, result, verdict);
+  if (end.isCutOff === true) return [...report, ...withoutLeader];
   const { maxRestarts } = settings;
   if (maxRestarts > 0 && end.failure.kind === 'mistake') {
     return [...report, 'Not started again: what fails before the first step would fail again'];
@@ -106,6 +107,14 @@ async function reportOf({
     ? report
     : [...report, `The restart budget is used up: ${maxRestarts} of ${maxRestarts}`];
 }
+
+/** What to do on a host that cannot reach the one that leads. It cannot know whether that one is gone. */
+const withoutLeader: readonly string[] = [
+  '',
+  'This host has lost node 0, which leads the run, and no host goes on without it.',
+  'If the run goes on there, start this command again, and this host joins it. Otherwise start the run again on',
+  'all hosts, and on node 0 with --resume latest, so that it continues from its last checkpoint.',
+];
 
 function loadFaultOf(
   { outcomes, culprit }: LaunchResult,

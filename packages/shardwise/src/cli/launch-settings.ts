@@ -100,8 +100,9 @@ function checkMembers(
 ): void {
   if (minNproc === undefined) return;
   const found =
-    minNproc > nproc * nodes.max
-      ? `${nodes.max === 1 ? '' : `${nodes.max} hosts with `}--nproc ${nproc}, which is less`
+    // Other hosts may have other numbers of ranks. The rendezvous waits for as many as are needed.
+    nodes.max === 1 && minNproc > nproc
+      ? `--nproc ${nproc}, which is less`
       : transport !== undefined
         ? `--transport ${transport}, which connects the ranks of the start alone`
         : servers > 0 || workerRestarts !== undefined

@@ -7,6 +7,7 @@ import type { RunMessage } from '../run-state/run-message.ts';
 import type { OutputStream } from '../terminal/run-output.ts';
 import { rankEnvironment } from './ranks/environment.ts';
 import { describeEnd } from './failure.ts';
+import { type EndSignals, heedSignals } from './heed-signals.ts';
 import type { LaunchResult, RankEnd, RankHandle, RankStart } from './ranks/rank-handle.ts';
 import { RankProcess } from './processes/rank-process.ts';
 import { type LauncherOrder, rankDataMarker, type ServersData } from './ranks/rank-data.ts';
@@ -16,7 +17,7 @@ import { RankWorker } from './threads/rank-worker.ts';
 import type { RankTransport } from './transports/create-rank-transport.ts';
 import type { RankForm } from './transports/transport-choice.ts';
 
-export interface LaunchOptions {
+export interface LaunchOptions extends EndSignals {
   /** The absolute path of the script. */
   readonly script: string;
   /** The arguments of the script, which are process.argv from index 2 on. */
@@ -33,10 +34,6 @@ export interface LaunchOptions {
   readonly servers?: ServersData | undefined;
   /** Where the ranks save checkpoints: an absolute path, or an address. Default: below the run directory. */
   readonly checkpointDirectory?: string | undefined;
-  /** Asks the ranks to end after the same step. */
-  readonly stop: AbortSignal;
-  /** Ends all ranks at once. */
-  readonly signal: AbortSignal;
   /** Settles when something on another host ends the generation. */
   readonly ended?: Promise<LaunchEnd>;
   readonly onMessage: (message: RunMessage) => void;
@@ -60,7 +57,7 @@ export const GRACE_MS = 2000;
 
 /** Runs a script once on every rank of this host, and waits for all of them. */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
-  const { generation, form, transport, signal, stop, ended, apart } = options;
+  const { generation, form, transport, ended, apart } = options;
   const logDirectory = join(generation.runDirectory, 'logs');
   await mkdir(logDirectory, { recursive: true });
   keepGenericWasmWrappers();
@@ -109,16 +106,9 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
     handles.push(apart === undefined ? new create(start) : new RestartedRank(create, start, apart));
   }
 
-  const whenStopped = (): void =>
+  const onStop = (): void =>
     stopFlag === undefined ? orderAll({ kind: 'stop' }) : stopFlag.request();
-  const listeners = [
-    [stop, whenStopped],
-    [signal, force],
-  ] as const;
-  for (const [listened, listener] of listeners) {
-    listened.addEventListener('abort', listener, { once: true });
-    if (listened.aborted) listener();
-  }
+  const heedNoMore = heedSignals(options, { onStop, onForce: force });
   void ended?.then(release);
   try {
     const outcomes = await Promise.all(handles.map(({ outcome }) => outcome));
@@ -127,7 +117,7 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   } finally {
     clearTimeout(grace);
     isOver = true;
-    for (const [listened, listener] of listeners) listened.removeEventListener('abort', listener);
+    heedNoMore();
     await Promise.all(failures);
   }
 }

@@ -1,5 +1,6 @@
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';
 import {
+  describeFailure,
   hostsOf,
   nodeLabel,
   type Generation,
@@ -72,6 +73,7 @@ export async function runGenerations(options: RunGenerationsOptions): Promise<Ru
     const ran = await runGeneration(options, next.generation, before);
     result = ran.result;
     before = { end: ran.end, epoch: next.generation.epoch };
+    if (ran.hasLeft === true) return ran;
     if (ran.end.kind === 'finished' || ran.end.kind === 'stopped') return ran;
   }
 }
@@ -99,7 +101,7 @@ async function runGeneration(
   options: RunGenerationsOptions,
   generation: Generation,
   before: Before | undefined,
-): Promise<RunEnd> {
+): Promise<RunEnd & { readonly hasLeft?: boolean }> {
   const { rendezvous, signal } = options;
   const node = nodeLabel(generation.nodes, generation.nodeRank);
   const ended = Promise.withResolvers<LaunchEnd>();
@@ -156,11 +158,13 @@ async function runGeneration(
     if (store !== undefined && !rendezvous.leads) {
       const link = { store, admission: nodes[nodeRank]?.admission ?? nodeRank };
       const result = await followLeader(launched, link, over.then(launchEndOf));
-      const { dismissed: reason } = result;
-      // The others go on, and this host may come anew.
-      if (reason !== undefined)
-        return { result, end: { kind: 'failed', failure: { node, reason } }, restarts };
-      return { result, end: await over, restarts };
+      const { dismissed, culprit: rank } = result;
+      if (dismissed === undefined) return { result, end: await over, restarts };
+      // The others go on, and this host may come anew unless its ranks would fail again.
+      const { reason, isFinal } = dismissed;
+      if (isFinal) members?.onNotice(`${node} gives up its place: ${reason}`);
+      const end: GenerationEnd = { kind: 'failed', failure: { rank, node, reason } };
+      return { result, end, restarts, hasLeft: isFinal };
     }
     const result =
       members === undefined
@@ -196,7 +200,12 @@ async function runGeneration(
 function launchEndOf(end: GenerationEnd): LaunchEnd {
   switch (end.kind) {
     case 'failed':
-      return { rank: end.failure.rank, reason: end.failure.reason, isCutOff: end.isCutOff };
+      return {
+        rank: end.failure.rank,
+        // The ranks say it, too, and without the host it would be a riddle there.
+        reason: end.isCutOff === true ? describeFailure(end.failure) : end.failure.reason,
+        isCutOff: end.isCutOff,
+      };
     case 'joined':
       return { rank: undefined, reason: `the group takes in ${end.nodes.join(', ')}` };
     case 'stopped':

@@ -129,6 +129,12 @@ export class BatchSender {
     limit.abort();
   }
 
+  /** Deletes what nobody has received, after `close`. Batches are received in order, so these are the last ones. */
+  async discard(): Promise<void> {
+    let sequence = this.#sequence - 1;
+    while (sequence >= 0 && (await deleteBatch(this.#route, sequence))) sequence -= 1;
+  }
+
   #flushWithin(delayMs: number): void {
     const dueMs = performance.now() + delayMs;
     if (this.#isDue || dueMs >= this.#dueMs) return;
@@ -185,22 +191,32 @@ export class BatchSender {
  */
 export type BatchesEnd = 'last' | 'given up' | 'broken';
 
-/** Receives the messages of another host, which the caller checks. Settles when no message follows. */
+/**
+ * Receives the messages of another host, which the caller checks. Settles when no message follows. What comes after that
+ * is deleted as far as it is there.
+ */
 export async function receiveBatches(
   route: BatchRoute,
   signal: AbortSignal,
   onMessage: (message: unknown) => void,
 ): Promise<BatchesEnd> {
   const { store } = route;
-  for (let sequence = 0; !signal.aborted; sequence += 1) {
+  let sequence = 0;
+  for (; !signal.aborted; sequence += 1) {
     const key = batchKey(route, sequence);
     const bytes = await store.get(key, { timeoutMs: Infinity, signal }).catch(() => undefined);
     if (bytes === undefined) break;
-    await store.delete(key).catch(() => undefined);
+    await deleteBatch(route, sequence);
     const batch = decodeBatch(bytes);
     if (batch === undefined) return 'broken';
     for (const message of batch.messages) onMessage(message);
     if (batch.isLast) return 'last';
   }
+  while (await deleteBatch(route, sequence)) sequence += 1;
   return 'given up';
+}
+
+/** Deletes a batch. Returns whether it was there. A store that has ended has none. */
+function deleteBatch(route: BatchRoute, sequence: number): Promise<boolean> {
+  return route.store.delete(batchKey(route, sequence)).catch(() => false);
 }

@@ -37,7 +37,7 @@ const TURN_MS = 50;
  * Starts and ends the generations of a run, on the host that serves the store. The other hosts only come, give signs of
  * life, finish or fail. So the clocks of two hosts are never compared, and no other host decides.
  *
- *   gathering ── all MAX hosts have come, or MIN and the last call is over ──► running
+ *   gathering ── all MAX hosts have come, or MIN and the last call is over, with enough ranks ──► running
  *   running   ── a rank failed, a host is lost or waits, and the budget allows it ──► gathering
  *   running   ── a host is lost or waits, and the ranks go on (`minRanks`) ──► running, with other hosts
  *   running   ── finished, stopped, failed for good ──► over
@@ -84,7 +84,7 @@ export class Conductor {
   }
 
   async #gather(before: RendezvousState): Promise<void> {
-    const { shared, minNodes, maxNodes, times } = this.#options;
+    const { shared, minNodes, maxNodes, minRanks = 0, times } = this.#options;
     const lost = new Set(await this.#silent(before.waiting));
     const state = await shared.update((current) =>
       withoutNodes(current.waiting, lost).length < current.waiting.length
@@ -95,10 +95,14 @@ export class Conductor {
     const now = performance.now();
     // Without the leader there is no generation. Its ranks are about to end, and then it comes too.
     if (!waiting.some(({ id }) => id === leader)) return;
-    if (waiting.length < minNodes) {
+    const ranks = ranksOf(waiting.slice(0, maxNodes));
+    if (waiting.length < minNodes || ranks < minRanks) {
       this.#lastCallSince = undefined;
-      this.#announce(waitingText(state, minNodes, times.joinTimeoutMs));
-      if (now - this.#gatheringSince > times.joinTimeoutMs) await this.#giveUp(state);
+      this.#announce(waitingText(state, this.#options));
+      if (waiting.length >= maxNodes) await this.#giveUp(tooFewRanksText(state, this.#options));
+      else if (now - this.#gatheringSince > times.joinTimeoutMs) {
+        await this.#giveUp(lateText(state, this.#options));
+      }
       return;
     }
     this.#lastCallSince ??= now;
@@ -200,6 +204,9 @@ export class Conductor {
       change = changeSeats(state, { silent, maxNodes, silenceMs: times.heartbeatLimitMs });
       return change?.state;
     });
+    if (change !== undefined) {
+      await Promise.all([...silent].map((id) => this.#options.pulse.forget(id)));
+    }
     for (const each of change?.changes ?? []) {
       this.#changes.push(each);
       this.#onHosts(each);
@@ -218,9 +225,8 @@ export class Conductor {
     this.#gatheringSince = performance.now();
   }
 
-  async #giveUp({ waiting }: RendezvousState): Promise<void> {
-    const { shared, minNodes, times } = this.#options;
-    const reason = `only ${waiting.length} of ${minNodes} hosts came within ${times.joinTimeoutMs} ms`;
+  async #giveUp(reason: string): Promise<void> {
+    const { shared } = this.#options;
     const end: GenerationEnd = { kind: 'failed', failure: { node: 'the rendezvous', reason } };
     await shared.update((state) => ({ ...state, phase: 'over', end }));
   }
@@ -233,18 +239,36 @@ export class Conductor {
   }
 }
 
+type Needed = Pick<ConductorOptions, 'minNodes' | 'maxNodes' | 'minRanks' | 'times'>;
+
+const ranksOf = (nodes: readonly Arrival[]): number =>
+  nodes.reduce((sum, { ranks }) => sum + ranks, 0);
+
+/** Says how many of those that are needed have come. */
+function comeText({ waiting }: RendezvousState, { minNodes, minRanks = 0 }: Needed): string {
+  return waiting.length < minNodes
+    ? `${waiting.length} of ${minNodes} hosts`
+    : `${ranksOf(waiting)} of ${minRanks} ranks`;
+}
+
+function lateText(state: RendezvousState, needed: Needed): string {
+  return `only ${comeText(state, needed)} came within ${needed.times.joinTimeoutMs} ms`;
+}
+
+function tooFewRanksText({ waiting }: RendezvousState, { maxNodes, minRanks }: Needed): string {
+  const ranks = ranksOf(waiting.slice(0, maxNodes));
+  return `the ${maxNodes} hosts of the run have ${ranks} ranks, and --min-nproc asks for ${minRanks}`;
+}
+
 /** Says why the last generation ended, which of its hosts have not come again, and how long the run waits for them. */
-function waitingText(
-  { nodes, waiting, end }: RendezvousState,
-  minNodes: number,
-  joinTimeoutMs: number,
-): string {
+function waitingText(state: RendezvousState, needed: Needed): string {
+  const { nodes, waiting, end } = state;
   const come = new Set(waiting.map(({ id }) => id));
   const missing = nodes.flatMap(({ id }, place) => (come.has(id) ? [] : [nodeLabel(nodes, place)]));
   const whom = missing.length === 0 ? 'hosts' : `${missing.join(', ')} or others in their place`;
-  const seconds = Math.ceil(joinTimeoutMs / 1000);
+  const seconds = Math.ceil(needed.times.joinTimeoutMs / 1000);
   const why = end?.kind === 'failed' ? `${describeFailure(end.failure).replace(/\.$/, '')}. ` : '';
-  return `${why}Waiting up to ${seconds} s for ${whom}: ${waiting.length} of ${minNodes} hosts have come.`;
+  return `${why}Waiting up to ${seconds} s for ${whom}: ${comeText(state, needed)} have come.`;
 }
 
 /** The user is told only of waits that take longer than this. */

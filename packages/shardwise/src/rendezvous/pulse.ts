@@ -32,6 +32,12 @@ export class Pulse {
     await this.#store.add(keyOf(id), 1);
   }
 
+  /** Leaves nothing in the store of a host that gives no more signs of life. If it gives one, it counts anew. */
+  async forget(id: string): Promise<void> {
+    this.#seen.delete(id);
+    await this.#store.delete(keyOf(id));
+  }
+
   /** Looks at the counter of a host. Returns for how long it has not changed while this host was looking. */
   async silentMs(id: string): Promise<number> {
     const count = await this.#store.add(keyOf(id), 0);

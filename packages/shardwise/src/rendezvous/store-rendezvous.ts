@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ConfigError } from '@shardwise/core/extend';
+import { ConfigError, ShardwiseError } from '@shardwise/core/extend';
 import { describeError } from '../text/describe-error.ts';
 import { Conductor, type ConductorOptions } from './conductor.ts';
 import type { OpenedStore } from './open-store.ts';
@@ -57,6 +57,7 @@ export class StoreRendezvous implements Rendezvous {
   /** The restarts of the budget that are used up. */
   #restarts = 0;
   #isBeating = false;
+  #lastBeatMs = performance.now();
   /**
    * The number of heartbeats since the store last answered. It counts beats instead of time, because a host that was
    * halted itself has not been cut off.
@@ -110,7 +111,7 @@ export class StoreRendezvous implements Rendezvous {
       transport,
       minRanks,
     });
-    this.#conductor.start((error) => this.#lose(describeError(error)));
+    this.#conductor.start((error) => this.#lose(whyLost(error)));
   }
 
   async next(signal: AbortSignal): Promise<NextGeneration> {
@@ -125,7 +126,7 @@ export class StoreRendezvous implements Rendezvous {
       ]);
     } catch (error) {
       signal.throwIfAborted();
-      return { kind: 'over', end: this.#lose(describeError(error)) };
+      return { kind: 'over', end: this.#lose(whyLost(error)) };
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
@@ -151,7 +152,7 @@ export class StoreRendezvous implements Rendezvous {
     const said = store
       .get(endKey(epoch), { timeoutMs: Infinity })
       .then(decodeEnd)
-      .catch((error: unknown) => this.#lose(describeError(error)));
+      .catch((error: unknown) => this.#lose(whyLost(error)));
     return Promise.race([said, this.#cut.promise, this.#lost.promise]);
   }
 
@@ -177,7 +178,7 @@ export class StoreRendezvous implements Rendezvous {
     if (this.#restarts >= this.#options.maxRestarts) return false;
     this.#restarts += 1;
     const told = this.#shared.update((state) => ({ ...state, restarts: state.restarts + 1 }));
-    told.catch((error: unknown) => this.#lose(describeError(error)));
+    told.catch((error: unknown) => this.#lose(whyLost(error)));
     return true;
   }
 
@@ -268,12 +269,28 @@ export class StoreRendezvous implements Rendezvous {
   /** Waits for a call of the store. It gives up if this host is cut off. */
   async #answered(call: Promise<unknown>): Promise<void> {
     await Promise.race([call, this.#cut.promise, this.#lost.promise]).catch((error: unknown) => {
-      this.#lose(describeError(error));
+      this.#lose(whyLost(error));
     });
+  }
+
+  /**
+   * Looks whether this host still has its place, after it was halted for so long that it may have been missed. What it was
+   * told meanwhile may be deleted.
+   */
+  async #lookForPlace(): Promise<void> {
+    const { phase, nodes } = await this.#shared.read();
+    const { id } = this.#options.own;
+    const isSeated = nodes.some(
+      (seat) => seat.id === id && seat.admission === this.#admission && seat.isLost !== true,
+    );
+    if (phase === 'running' && !isSeated) this.#cut.resolve(this.#failure('it was halted'));
   }
 
   async #beat(): Promise<void> {
     const { own, opened, times } = this.#options;
+    const sinceMs = performance.now() - this.#lastBeatMs;
+    this.#lastBeatMs += sinceMs;
+    const wasHalted = this.#admission >= 0 && sinceMs > times.heartbeatLimitMs;
     const silentMs = this.#beatsWithoutAnswer * times.heartbeatMs;
     this.#beatsWithoutAnswer += 1;
     // If the generation has failed and no other generation follows, this host waits only for the answer of the store, and not so
@@ -286,13 +303,14 @@ export class StoreRendezvous implements Rendezvous {
     try {
       await this.#pulse.beat(own.id);
       this.#beatsWithoutAnswer = 0;
+      if (wasHalted) await this.#lookForPlace();
       const leader = opened.server === undefined ? this.#leader : undefined;
       const leaderSilentMs = leader === undefined ? 0 : await this.#pulse.silentMs(leader);
       if (leaderSilentMs > times.heartbeatLimitMs) {
         this.#lose(`its launcher gave no sign of life for ${Math.round(leaderSilentMs)} ms`);
       }
     } catch (error) {
-      this.#lose(describeError(error));
+      this.#lose(whyLost(error));
     } finally {
       this.#isBeating = false;
     }
@@ -314,7 +332,9 @@ export class StoreRendezvous implements Rendezvous {
     this.#isTold = true;
     const seconds = Math.ceil(times.joinTimeoutMs / 1000);
     const where = `${opened.host}:${opened.port}`;
-    onNotice(`The store ${where} gives ${reason}. Waiting up to ${seconds} s for it.`);
+    onNotice(
+      `Node 0, which leads the run at ${where}, gives ${reason}. The ranks of this host end, and it waits up to ${seconds} s for node 0.`,
+    );
   }
 
   /** Records that this host has lost the others. Only the first reason counts. */
@@ -339,6 +359,13 @@ export class StoreRendezvous implements Rendezvous {
         : { ...said, reason: `${said.reason}; ${node} failed as well: ${reason}` };
     return { kind: 'failed', failure, isCutOff: true };
   }
+}
+
+/** Says in a few words why the store cannot be used. */
+function whyLost(error: unknown): string {
+  const isEnd = ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_ABORTED';
+  const { reason } = isEnd ? error.fields : {};
+  return typeof reason === 'string' ? reason.replace(/^Error: /, '') : describeError(error);
 }
 
 function otherTransportError(own: string, led: string | undefined): ConfigError {

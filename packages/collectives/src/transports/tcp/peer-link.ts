@@ -173,7 +173,8 @@ export class PeerLink {
   }
 
   #watch(socket: Socket): void {
-    let reason = 'its connection was closed: its process has ended, or the host has';
+    let reason =
+      'its connection was closed: its process or its host has ended, or something between has cut it';
     socket.on('error', (error) => {
       reason = `its connection broke (${error.message})`;
     });

@@ -29,8 +29,34 @@ export function chooseMembers<Of extends Candidate>(
   ).flat();
 }
 
+/** What those who go on must be. */
+interface Needed {
+  readonly min: number;
+  readonly replicaSize: number;
+  /** Whether ranks have trained, so that a state would be lost. */
+  readonly haveEntered: boolean;
+}
+
+/** Says why those that are left cannot go on: too few of them make up replicas, or none has a part of the state. */
+export function lackOf(
+  left: readonly Candidate[],
+  { min, replicaSize, haveEntered }: Needed,
+): string | undefined {
+  const count = chooseMembers(left, replicaSize).length;
+  if (count < Math.max(min, 1)) {
+    const ranks = count === 1 ? '1 rank is' : `${count} ranks are`;
+    const have =
+      replicaSize === 1
+        ? `${ranks} left`
+        : `The ranks that are left make up ${count / replicaSize} replicas of ${replicaSize} ranks`;
+    return `${have}, and --min-nproc asks for ${min} ranks, so all of them end.`;
+  }
+  if (!haveEntered || haveWholeState(left, replicaSize)) return undefined;
+  return `No rank that is left has one of the ${replicaSize} parts of the state, so all of them end.`;
+}
+
 /** Whether each part of the state is there once. */
-export function haveWholeState(candidates: readonly Candidate[], replicaSize: number): boolean {
+function haveWholeState(candidates: readonly Candidate[], replicaSize: number): boolean {
   return partsOf(candidates, replicaSize).every((part) =>
     part.some(({ hasEntered }) => hasEntered),
   );

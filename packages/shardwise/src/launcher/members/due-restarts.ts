@@ -4,7 +4,7 @@ import type { RankEnd } from '../ranks/rank-handle.ts';
 import type { MemberSlot } from './member-slot.ts';
 import type { MembersOptions } from './members-options.ts';
 
-/** How often a rank may fail by itself before it has joined others. */
+/** How often a rank may fail by itself before it has committed an update, also if its host comes anew. */
 const MAX_FAILED_STARTS = 2;
 
 /**
@@ -14,8 +14,8 @@ const MAX_FAILED_STARTS = 2;
 export class DueRestarts {
   readonly #members: MembersOptions;
   readonly #due = new Set<MemberSlot>();
-  /** How often the rank of a slot has failed since it last joined others. */
-  readonly #failedStarts = new Map<MemberSlot, number>();
+  /** How often the rank of a slot has failed since it last committed an update, by the numbers of the slots. */
+  readonly #failedStarts = new Map<number, number>();
 
   constructor(members: MembersOptions) {
     this.#members = members;
@@ -24,13 +24,15 @@ export class DueRestarts {
   /** Keeps the place of a rank that is lost, unless it fails at each start. */
   add(slot: MemberSlot, end: RankEnd): void {
     if (!slot.canStartAgain) return;
-    const isOwnFault = !slot.hasEntered && end.error !== undefined && !isAborted(end.error);
-    const before = slot.hasEntered ? 0 : (this.#failedStarts.get(slot) ?? 0);
+    const { number, hasCommitted } = slot;
+    // Another rank, or whoever killed it, may be to blame.
+    const isOwnFault = !hasCommitted && end.fate === undefined && !isAborted(end.error);
+    const before = hasCommitted ? 0 : (this.#failedStarts.get(number) ?? 0);
     const failures = before + Number(isOwnFault);
-    this.#failedStarts.set(slot, failures);
+    this.#failedStarts.set(number, failures);
     if (failures >= MAX_FAILED_STARTS) {
       this.#members.onNotice(
-        `Rank ${slot.number} has failed ${failures} times before it joined the others, so it is not started again: ${describeEnd(end)}`,
+        `Rank ${number} has failed ${failures} times before its first commit, so it is not started again: ${describeEnd(end)}`,
       );
       return;
     }

@@ -1,16 +1,24 @@
 import { reasonText } from '@shardwise/core/spec';
 import { BatchSender, receiveBatches } from '../../relay/batches.ts';
+import { heedSignals } from '../heed-signals.ts';
 import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
 import type { LaunchResult, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
-import { delayOf, type FromHost, parseToHost, plainFromHost, type ToHost } from './host-message.ts';
+import {
+  delayOf,
+  type Dismissal,
+  type FromHost,
+  parseToHost,
+  plainFromHost,
+  type ToHost,
+} from './host-message.ts';
 import { memberStarts } from './member-start.ts';
 import { fromHostRoute, type HostLink, NO_DELAY_MS, toHostRoute } from './remote-host.ts';
 
 /** How the ranks of a host ended that another one leads. */
 export interface FollowedResult extends LaunchResult {
   /** Why this host counted as lost, while the others go on. Undefined if the generation is over. */
-  readonly dismissed: string | undefined;
+  readonly dismissed: Omit<Dismissal, 'kind'> | undefined;
 }
 
 /**
@@ -22,7 +30,7 @@ export async function followLeader(
   link: HostLink,
   over: Promise<LaunchEnd>,
 ): Promise<FollowedResult> {
-  const { stop, signal } = options;
+  const { stop } = options;
   const starts = await memberStarts(options);
   const sender = new BatchSender(fromHostRoute(link), NO_DELAY_MS);
   let isGivenUp = false;
@@ -31,7 +39,9 @@ export async function followLeader(
   };
   const handles = new Map<number, RankHandle>();
   const outcomes = new Map<number, RankOutcome>();
-  const dismissed = Promise.withResolvers<string>();
+  const dismissed = Promise.withResolvers<Dismissal>();
+  const comeAnew = (reason: string): void =>
+    dismissed.resolve({ kind: 'dismiss', reason, isFinal: false });
   let isOver = false;
 
   const begin = (rank: number, restarts: number): void => {
@@ -65,7 +75,7 @@ export async function followLeader(
         void handles.get(message.rank)?.terminate();
         return;
       case 'dismiss':
-        dismissed.resolve(message.reason);
+        dismissed.resolve(message);
         return;
       default:
         message satisfies never;
@@ -77,33 +87,28 @@ export async function followLeader(
   const force = async (): Promise<void> => {
     await Promise.all([...handles.values()].map((handle) => handle.terminate()));
   };
-  const whenStopped = (): void => orderAll({ kind: 'stop' });
-  const whenForced = (): void => void force();
-  stop.addEventListener('abort', whenStopped, { once: true });
-  signal.addEventListener('abort', whenForced, { once: true });
+  const heedNoMore = heedSignals(options, {
+    onStop: () => orderAll({ kind: 'stop' }),
+    onForce: () => void force(),
+  });
   const heard = new AbortController();
   const listen = async (): Promise<void> => {
     const end = await receiveBatches(toHostRoute(link), heard.signal, (value) => {
       const message = parseToHost(value);
       if (message !== undefined) obey(message);
     });
-    if (end === 'broken')
-      dismissed.resolve('the host that leads sent what is no batch of messages');
+    if (end === 'broken') comeAnew('the host that leads sent what is no batch of messages');
   };
   const receiving = listen();
   // The leader would wait for this host, and hear nothing.
   void sender.failed.then((error) =>
-    dismissed.resolve(`the store has refused a message of it: ${reasonText(error)}`),
+    comeAnew(`the store has refused a message of it: ${reasonText(error)}`),
   );
   try {
     const end = await Promise.race([over, dismissed.promise]);
     isOver = true;
-    const dismissal = typeof end === 'string' ? end : undefined;
-    const {
-      rank,
-      reason,
-      isCutOff = false,
-    }: LaunchEnd = typeof end === 'string' ? { reason: end } : end;
+    const dismissal = 'kind' in end ? end : undefined;
+    const { rank, reason, isCutOff = false }: LaunchEnd = end;
     // The ranks are lost with this host, all at once. If the leader heard of their ends one by one when it can be reached
     // again, it would make memberships of those that are about to end.
     isGivenUp = isCutOff || dismissal !== undefined;
@@ -111,15 +116,14 @@ export async function followLeader(
     const grace = setTimeout(() => void force(), options.graceMs ?? GRACE_MS);
     await Promise.all([...handles.values()].map(({ outcome }) => outcome));
     clearTimeout(grace);
-    return {
-      outcomes: [...outcomes.values()],
-      culprit: undefined,
-      dismissed: dismissal,
-    };
+    const ended = [...outcomes.values()];
+    const failed = ended.findLast(({ exitCode }) => exitCode !== 0);
+    // Ranks that are ended because of others say nothing of the failure.
+    const culprit = dismissal?.isFinal === true ? failed?.rank : undefined;
+    return { outcomes: ended, culprit, dismissed: dismissal };
   } finally {
     isOver = true;
-    stop.removeEventListener('abort', whenStopped);
-    signal.removeEventListener('abort', whenForced);
+    heedNoMore();
     heard.abort();
     await receiving;
     await sender.close();

@@ -10,8 +10,15 @@ export type ToHost =
   | { readonly kind: 'start'; readonly rank: number; readonly restarts: number }
   | { readonly kind: 'order'; readonly rank: number; readonly order: LauncherOrder }
   | { readonly kind: 'terminate'; readonly rank: number }
-  /** The host counts as lost: its ranks are to end, and it may come anew. */
-  | { readonly kind: 'dismiss'; readonly reason: string };
+  | Dismissal;
+
+/** The host counts as lost, for this reason: its ranks are to end. */
+export interface Dismissal {
+  readonly kind: 'dismiss';
+  readonly reason: string;
+  /** Whether it is to leave the run. Otherwise it may come anew. */
+  readonly isFinal: boolean;
+}
 
 /** What a launcher tells the one that leads of one of its ranks. */
 export interface FromHost {
@@ -65,7 +72,7 @@ const toHost: z.ZodType<ToHost> = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('start'), rank, restarts: count }),
   z.object({ kind: z.literal('order'), rank, order }),
   z.object({ kind: z.literal('terminate'), rank }),
-  z.object({ kind: z.literal('dismiss'), reason: text }),
+  z.object({ kind: z.literal('dismiss'), reason: text, isFinal: z.boolean() }),
 ]);
 
 const fromHost = z.object({

@@ -1,18 +1,21 @@
 import { worldSizeOf } from '../../rendezvous/generation.ts';
-import type { RankMessage } from '../../run-state/run-message.ts';
 import { describeEnd } from '../failure.ts';
 import { failureKind } from '../failure-kind.ts';
+import { heedSignals } from '../heed-signals.ts';
 import { GRACE_MS, type LaunchEnd, type LaunchOptions } from '../launch.ts';
 import type { EnteredMessage, MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
-import type { LaunchResult, RankEnd, RankOutcome } from '../ranks/rank-handle.ts';
-import { chooseMembers, haveWholeState } from './choose-members.ts';
+import { type LaunchResult, lostBy, type RankEnd, type RankOutcome } from '../ranks/rank-handle.ts';
+import { type Break, BrokenConnections, describeBreak } from './broken-connections.ts';
+import { chooseMembers, lackOf } from './choose-members.ts';
 import { DueRestarts } from './due-restarts.ts';
 import { memberStarts } from './member-start.ts';
+import { MemberReports } from './member-reports.ts';
 import { MemberSlot, type SlotPlace } from './member-slot.ts';
-import { changeReason, changeText, type LostRanks } from './membership-change.ts';
+import { changeText } from './membership-change.ts';
 import type { MembersOptions } from './members-options.ts';
 import { RemoteHosts } from './remote-hosts.ts';
+import { reasonOf, type Told, ToldMemberships } from './told-memberships.ts';
 
 /**
  * Runs a script on the ranks of all hosts, of which some may be lost while the others go on. Waits for all of them. It
@@ -23,6 +26,7 @@ import { RemoteHosts } from './remote-hosts.ts';
  *                  └─ otherwise ──► all ranks are ended, as `launch` does
  *   a host is lost ── as if all its ranks were lost at once, but none is started in their place
  *   a host comes   ── its ranks are started
+ *   a connection of two ranks breaks ──► they get a new membership of the same ranks, and connect again
  *   a rank comes   ──────────────► all get a new membership, to which they go over after a commit
  */
 export async function launchMembers(
@@ -33,17 +37,6 @@ export async function launchMembers(
   const starts = await memberStarts(options);
   const own = [...starts].map(([number, start]) => ({ number, host: generation.nodeRank, start }));
   return new MembersLaunch(options, members).run(own);
-}
-
-/** A membership that the launcher has told to its ranks. */
-interface Told {
-  /** The slots of the ranks, in rank order. */
-  readonly slots: readonly MemberSlot[];
-  /** Who was lost, and who has come, since the membership before. */
-  readonly lost: readonly LostRanks[];
-  readonly come: readonly number[];
-  /** The slots whose ranks have joined the others. */
-  readonly entered: Set<MemberSlot>;
 }
 
 class MembersLaunch {
@@ -58,17 +51,10 @@ class MembersLaunch {
   readonly #running = new Set<MemberSlot>();
   /** Settles when no rank runs. */
   readonly #over = Promise.withResolvers<void>();
-  /** The memberships, by their epochs. */
-  readonly #told: Told[] = [];
-  /** The latest membership whose ranks have joined each other. */
-  #entered = -1;
-  /** The ranks of the slots in that membership, by the numbers of the slots. */
-  #rankOf: ReadonlyMap<number, number> = new Map();
-  /** What slots have sent since they joined others of whom the user does not know yet, by the numbers of the slots. */
-  readonly #held = new Map<number, RankMessage[]>();
+  readonly #told = new ToldMemberships();
+  readonly #reports: MemberReports;
+  readonly #broken = new BrokenConnections((found) => this.#reconnect(found));
   readonly #due: DueRestarts;
-  /** Who was lost since the latest membership. */
-  #lost: LostRanks[] = [];
   /** The number of ranks that have the state together, as the first one has said. */
   #replicaSize: number | undefined;
   /** Why the ranks cannot go on without each other. */
@@ -81,6 +67,7 @@ class MembersLaunch {
     this.#options = options;
     this.#members = members;
     this.#due = new DueRestarts(members);
+    this.#reports = new MemberReports((message) => options.onMessage(message));
     const { store } = members;
     this.#hosts =
       store === undefined
@@ -90,26 +77,21 @@ class MembersLaunch {
               if (!this.#isOver && this.#grace === undefined) this.#take(places);
             },
             onLost: (host, reason) => this.#loseHost(host, reason),
+            onNotice: (text) => members.onNotice(text),
           });
   }
 
   async run(own: readonly SlotPlace[]): Promise<LaunchResult> {
-    const { stop, signal, ended, generation } = this.#options;
+    const { ended, generation } = this.#options;
     const hosts = this.#hosts;
     this.#take([...own, ...(hosts?.begin(generation.nodeRank) ?? [])]);
     this.#first = new Set(this.#slots);
-    this.#lost.push(...(hosts?.lostAtFirst() ?? []));
+    this.#told.lose(...(hosts?.lostAtFirst() ?? []));
     if (hosts !== undefined) this.#members.onHosts((change) => hosts.change(change));
-    const whenStopped = (): void => this.#endAll({ kind: 'stop' });
-    const force = (): void => this.#force();
-    const listeners = [
-      [stop, whenStopped],
-      [signal, force],
-    ] as const;
-    for (const [listened, listener] of listeners) {
-      listened.addEventListener('abort', listener, { once: true });
-      if (listened.aborted) listener();
-    }
+    const heedNoMore = heedSignals(this.#options, {
+      onStop: () => this.#endAll({ kind: 'stop' }),
+      onForce: () => this.#force(),
+    });
     let isOver = false;
     const releaseIfRunning = (end: LaunchEnd): void => {
       if (!isOver) this.#release(end);
@@ -121,9 +103,7 @@ class MembersLaunch {
     } finally {
       isOver = true;
       clearTimeout(this.#grace);
-      for (const [listened, listener] of listeners) {
-        listened.removeEventListener('abort', listener);
-      }
+      heedNoMore();
       await Promise.all(this.#ending);
       await hosts?.close();
     }
@@ -134,7 +114,7 @@ class MembersLaunch {
     const slots = places.map(
       (place) =>
         new MemberSlot(place, {
-          onMessage: (message) => this.#pass(message),
+          onMessage: (message) => this.#reports.pass(message),
           onMember: (slot, message) => this.#hear(slot, message),
           onGone: (slot, end) => this.#lose([slot], end),
         }),
@@ -153,6 +133,9 @@ class MembersLaunch {
     if (slot.host === this.#options.generation.nodeRank) this.#outcomes.set(slot.number, outcome);
     this.#running.delete(slot);
     if (this.#running.size === 0) this.#over.resolve();
+    else if (!this.#isEnding && !this.#isOver && !this.#hasRunning(slot.host)) {
+      this.#hosts?.giveUp(slot.host, describeEnd(outcome));
+    }
   }
 
   /** The ranks of a host are lost at once, so that no membership has some of them. */
@@ -161,8 +144,7 @@ class MembersLaunch {
     for (const slot of slots) slot.abandon();
     const living = slots.filter(({ phase }) => phase !== 'finished' && phase !== 'gone');
     if (living.length === 0) return;
-    const end = { exitCode: 1, error: undefined, fate: reason, terminated: false };
-    this.#lose(living, end);
+    this.#lose(living, lostBy(reason));
   }
 
   #hear(slot: MemberSlot, message: MemberMessage): void {
@@ -187,25 +169,33 @@ class MembersLaunch {
           `Ranks that are lost end the others, which start again from the last checkpoint: ${message.reason}.`,
         );
         return;
+      case 'committed':
+        slot.hasCommitted = true;
+        this.#hosts?.forgive(slot.host);
+        return;
+      case 'broken':
+        if (message.epoch !== this.#told.count - 1) return;
+        this.#broken.report(slot, message, this.#told.latest?.slots ?? []);
+        return;
       default:
         message satisfies never;
     }
   }
 
-  /** Passes on a message, with the rank that the slot has for the user. */
-  #pass(message: RankMessage): void {
-    const { rank: number } = message;
-    const held = this.#held.get(number);
-    if (held === undefined) {
-      this.#options.onMessage({ ...message, rank: this.#rankOf.get(number) ?? number });
-    } else held.push(message);
-  }
-
-  /** Passes on what a slot has sent since its rank joined others of whom the user does not know yet. */
-  #passHeld({ number }: MemberSlot): void {
-    const held = this.#held.get(number) ?? [];
-    this.#held.delete(number);
-    for (const message of held) this.#pass(message);
+  /** Has the members connect again, in a new membership, unless connections of one of them break again and again. */
+  #reconnect(found: Break): void {
+    // Members that have finished have closed their connections. The error of those that need them says so.
+    if (this.#grace !== undefined || this.#bound !== undefined || this.#has('finished')) return;
+    const blame = this.#broken.blame(found, performance.now());
+    if (blame === undefined) {
+      this.#told.break(found);
+      this.#form(describeBreak(found));
+      return;
+    }
+    const { slot, count } = blame;
+    const times = `${count} times in ten minutes, the last time because of this: ${found.reason}`;
+    if (slot !== undefined) this.#ending.push(slot.expel(`others could not reach it ${times}`));
+    else this.#fail(0, lostBy(`ranks could not reach each other ${times}`));
   }
 
   /**
@@ -213,20 +203,17 @@ class MembersLaunch {
    * of the memberships before have come, and those of this one are passed on.
    */
   #enter(slot: MemberSlot, { epoch, step }: EnteredMessage): void {
-    const told = this.#told[epoch];
-    this.#passHeld(slot);
-    if (told === undefined || epoch <= this.#entered) return;
-    this.#held.set(slot.number, []);
-    told.entered.add(slot);
-    const { slots } = told;
-    if (told.entered.size < slots.length) return;
-    const since = this.#told.slice(this.#entered + 1, epoch + 1);
-    this.#entered = epoch;
+    const { isKnown, since } = this.#told.enter(slot, epoch);
+    this.#reports.release(slot);
+    if (!isKnown) return;
+    this.#reports.hold(slot);
+    if (since === undefined) return;
+    const slots = since.at(-1)?.slots ?? [];
     // The members make updates from now on, which those that wait do not have.
     for (const other of this.#slots) if (!slots.includes(other)) other.hasEntered = false;
-    this.#announce(since, slots, step);
-    for (const each of slots) this.#passHeld(each);
-    if (!this.#isChanging) this.#due.start();
+    this.#announce(since, step);
+    for (const each of slots) this.#reports.release(each);
+    if (!this.#told.isChanging) this.#due.start();
     this.#form(undefined);
   }
 
@@ -234,17 +221,14 @@ class MembersLaunch {
    * Tells the user who trains from now on, if these are others than before. `since`: the memberships since those of whom
    * the user knows. `step`: undefined if the ranks do not say where they begin.
    */
-  #announce(since: readonly Told[], slots: readonly MemberSlot[], step: number | undefined): void {
+  #announce(since: readonly Told[], step: number | undefined): void {
+    const slots = since.at(-1)?.slots ?? [];
     const worldSize = slots.length;
     const atFirst = worldSizeOf(this.#options.generation);
     // Before the first membership, the user knows of the ranks with which the generation has begun.
-    const known = this.#rankOf.size === 0 ? atFirst : this.#rankOf.size;
-    this.#rankOf = new Map(slots.map(({ number }, rank) => [number, rank]));
-    const come = new Set(since.flatMap((told) => told.come));
-    const changed = changeReason(
-      since.flatMap((told) => told.lost),
-      { numbers: [...come], atFirst },
-    );
+    const known = this.#reports.worldSize || atFirst;
+    this.#reports.number(slots);
+    const changed = reasonOf(since, atFirst);
     if (changed === '' && worldSize === known) return;
     const reason = changed || `${worldSize} ranks make up whole replicas`;
     const waiting = this.#slots.filter(({ waits }) => waits).map(({ number }) => number);
@@ -254,9 +238,8 @@ class MembersLaunch {
 
   #lose(slots: readonly MemberSlot[], end: RankEnd): void {
     for (const slot of slots) {
-      this.#passHeld(slot);
-      const rank = this.#rankOf.get(slot.number);
-      if (rank !== undefined) this.#options.onMessage({ kind: 'exit', rank, code: end.exitCode });
+      this.#reports.release(slot);
+      this.#reports.exit(slot, end.exitCode);
     }
     const areMembers = slots.some(({ phase }) => phase === 'member');
     if (end.exitCode === 0) {
@@ -270,29 +253,31 @@ class MembersLaunch {
       slot.waits = false;
     }
     const [first] = slots;
-    const isEnding = this.#grace !== undefined || this.#options.signal.aborted;
     // This launcher ends ranks by itself only if all are to end, or if they would join others that have finished.
-    const isOwnDoing = isEnding || (end.terminated && this.#has('finished'));
+    const isOwnDoing = this.#isEnding || (end.terminated && this.#has('finished'));
     if (first === undefined || isOwnDoing) return;
     const hasStepped = this.#slots.some((each) => each.hasStepped);
     const occursAgain = !hasStepped && failureKind(end.error) !== undefined;
     const lack = this.#lack();
     if (occursAgain || (areMembers && this.#bound !== undefined) || lack !== undefined) {
-      if (lack !== undefined && (this.#replicaSize ?? 1) > 1) this.#members.onNotice(lack);
-      this.#fail(first, end);
+      if (lack !== undefined) this.#members.onNotice(lack);
+      this.#fail(first.number, end);
       return;
     }
-    this.#lost.push({ numbers: slots.map(({ number }) => number), end });
+    this.#told.lose({ numbers: slots.map(({ number }) => number), end });
     // A launcher that has ended its ranks by itself is about to end.
     if (!this.#isOver && !end.terminated) for (const slot of slots) this.#due.add(slot, end);
-    if (areMembers || this.#told.length === 0)
-      this.#form(areMembers ? describeEnd(end) : undefined);
-    if (!this.#isChanging) this.#due.start();
+    if (areMembers || this.#told.count === 0) this.#form(areMembers ? describeEnd(end) : undefined);
+    if (!this.#told.isChanging) this.#due.start();
   }
 
-  /** Whether ranks have yet to join each other in the latest membership. */
-  get #isChanging(): boolean {
-    return this.#told.length - 1 > this.#entered;
+  /** Whether all ranks are to end. */
+  get #isEnding(): boolean {
+    return this.#grace !== undefined || this.#options.signal.aborted;
+  }
+
+  #hasRunning(host: number): boolean {
+    return [...this.#running].some((slot) => slot.host === host);
   }
 
   /** Whether ranks that come have nothing more to do. */
@@ -300,19 +285,13 @@ class MembersLaunch {
     return this.#options.stop.aborted || this.#has('finished');
   }
 
-  /** Says why those that are left cannot go on: too few of them make up replicas, or none has a part of the state. */
+  /** Why those that are left cannot go on. */
   #lack(): string | undefined {
-    const { min } = this.#members;
-    const size = this.#replicaSize ?? 1;
     const left = this.#slots.filter(
-      ({ phase }) => phase !== 'gone' && (phase !== 'starting' || this.#told.length === 0),
+      ({ phase }) => phase !== 'gone' && (phase !== 'starting' || this.#told.count === 0),
     );
-    const count = chooseMembers(left, size).length;
-    if (count < Math.max(min, 1)) {
-      return `The ranks that are left make up ${count / size} replicas of ${size} ranks, so all of them end.`;
-    }
-    if (this.#entered < 0 || haveWholeState(left, size)) return undefined;
-    return `No rank that is left has one of the ${size} parts of the state, so all of them end.`;
+    const { haveEntered } = this.#told;
+    return lackOf(left, { ...this.#members, replicaSize: this.#replicaSize ?? 1, haveEntered });
   }
 
   /**
@@ -322,8 +301,8 @@ class MembersLaunch {
    * make up no whole replica wait, too.
    */
   #form(lost: string | undefined): void {
-    if (this.#grace !== undefined || (this.#told.length === 0 && this.#has('starting'))) return;
-    if (lost === undefined && this.#isChanging) return;
+    if (this.#grace !== undefined || (this.#told.count === 0 && this.#has('starting'))) return;
+    if (lost === undefined && this.#told.isChanging) return;
     const replicaSize = this.#replicaSize ?? 1;
     const there = this.#slots.filter(
       ({ phase }) => phase === 'member' || (phase === 'ready' && !this.#has('finished')),
@@ -331,13 +310,20 @@ class MembersLaunch {
     const next = chooseMembers(there, replicaSize);
     const joining = next.filter(({ phase }) => phase === 'ready');
     if (next.length === 0 || (joining.length === 0 && lost === undefined)) return;
-    const epoch = this.#told.length;
+    const epoch = this.#told.count;
+    const lack = epoch === 0 ? this.#lack() : undefined;
+    if (lack !== undefined) {
+      // A host was lost before its ranks were started, or the script says only now how large a replica is.
+      const { numbers: [number = 0] = [], end = lostBy(lack) } = this.#told.lost[0] ?? {};
+      this.#members.onNotice(lack);
+      this.#fail(number, end);
+      return;
+    }
     const come = joining
       .filter((slot) => !slot.waits && (epoch > 0 || !this.#first.has(slot)))
       .map(({ number }) => number);
-    const told: Told = { slots: next, lost: this.#lost, come, entered: new Set() };
-    this.#told.push(told);
-    this.#lost = [];
+    const told = this.#told.tell(next, come);
+    this.#broken.forget();
     const worldSize = next.length;
     const hosts = next.map(({ host }) => host);
     for (const [rank, slot] of next.entries()) {
@@ -355,26 +341,26 @@ class MembersLaunch {
       slot.phase = 'ready';
     }
     // Ranks that call init() never say that they have joined the others.
-    if (epoch === 0 && this.#bound !== undefined) this.#announce([told], next, undefined);
+    if (epoch === 0 && this.#bound !== undefined) this.#announce([told], undefined);
   }
 
   /** Ends ranks that would join others which have ended their training. */
   #dismissNewcomers(): void {
     // At the start, a rank may end while others still load the script.
-    if (this.#told.length === 0) return;
+    if (this.#told.count === 0) return;
     for (const slot of this.#slots) {
       // In the first membership, ranks that call init() never say that they have joined the others.
-      const isNew = slot.phase === 'member' && !slot.hasEntered && this.#told.length > 1;
+      const isNew = slot.phase === 'member' && !slot.hasEntered && this.#told.count > 1;
       if (slot.phase !== 'starting' && slot.phase !== 'ready' && !isNew) continue;
       slot.phase = 'gone';
       this.#ending.push(slot.terminate());
     }
   }
 
-  #fail(slot: MemberSlot, end: RankEnd): void {
-    this.#culprit = slot.number;
-    this.#options.onFailure?.(slot.number, end);
-    this.#release({ rank: slot.number, reason: describeEnd(end) });
+  #fail(number: number, end: RankEnd): void {
+    this.#culprit = number;
+    this.#options.onFailure?.(number, end);
+    this.#release({ rank: number, reason: describeEnd(end) });
   }
 
   /** Releases the ranks from their calls, and ends those that do not end by themselves. */
@@ -391,6 +377,7 @@ class MembersLaunch {
   /** Asks all ranks to end. None is started again. */
   #endAll(order: Exclude<LauncherOrder, { readonly kind: 'membership' }>): void {
     this.#due.giveUp();
+    this.#broken.forget();
     for (const slot of this.#slots) slot.order(order);
   }
 

@@ -1,6 +1,6 @@
 import type { MemberMessage } from '../ranks/member-message.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
-import type { RankEnd, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
+import { lostBy, type RankEnd, type RankHandle, type RankOutcome } from '../ranks/rank-handle.ts';
 import type { RankMessage } from '../../run-state/run-message.ts';
 import type { StartMember } from './member-start.ts';
 
@@ -36,6 +36,8 @@ export class MemberSlot {
   phase: SlotPhase = 'starting';
   /** Whether its rank has once had the state of the training. */
   hasEntered = false;
+  /** Whether its rank has committed an update. */
+  hasCommitted = false;
   /** Whether its rank waits because others of a replica are missing. */
   waits = false;
   /** Whether a rank has reported a step. */
@@ -48,6 +50,10 @@ export class MemberSlot {
   #decided: PromiseWithResolvers<void> | undefined;
   #startsAgain = false;
   #isAbandoned = false;
+  /** Ends the life of the rank for those who listen. */
+  #gone: (end: RankEnd) => void = () => undefined;
+  /** How the rank was ended from outside. */
+  #expelled: RankEnd | undefined;
 
   constructor({ number, host, start }: SlotPlace, listeners: SlotListeners) {
     this.number = number;
@@ -90,6 +96,14 @@ export class MemberSlot {
     this.giveUp();
   }
 
+  /** Ends its rank for this reason, with which it is lost to the others. Another one may start here. */
+  async expel(fate: string): Promise<void> {
+    const end = lostBy(fate);
+    this.#expelled = end;
+    this.#gone(end);
+    await this.#handle.terminate();
+  }
+
   async terminate(): Promise<void> {
     this.giveUp();
     await this.#handle.terminate();
@@ -106,8 +120,11 @@ export class MemberSlot {
       isGone = true;
       this.#listeners.onGone(this, end);
     };
+    this.#gone = gone;
+    this.#expelled = undefined;
     this.phase = 'starting';
     this.hasEntered = false;
+    this.hasCommitted = false;
     this.waits = false;
     this.#decided = undefined;
     this.#startsAgain = false;
@@ -120,8 +137,7 @@ export class MemberSlot {
       onMember: (message) => {
         if (isHeard()) this.#listeners.onMember(this, message);
       },
-      onDoomed: (reason) =>
-        gone({ exitCode: 1, error: undefined, fate: reason, terminated: false }),
+      onDoomed: (reason) => gone(lostBy(reason)),
       onEnd: gone,
     });
   }
@@ -130,7 +146,7 @@ export class MemberSlot {
     for (;;) {
       const outcome = await this.#handle.outcome;
       await this.#decided?.promise;
-      if (!this.#startsAgain) return outcome;
+      if (!this.#startsAgain) return { ...outcome, ...this.#expelled };
       this.#handle = this.#begin();
     }
   }

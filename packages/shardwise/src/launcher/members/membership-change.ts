@@ -17,18 +17,19 @@ export interface MembershipChange {
   readonly waiting: readonly number[];
 }
 
-/** Ranks that have come, by the numbers that they were started with. */
-interface CameRanks {
-  readonly numbers: readonly number[];
+/** Why other ranks go on. */
+interface Changes {
+  readonly lost: readonly LostRanks[];
+  /** What broke between ranks that are still there. */
+  readonly breaks: readonly string[];
+  /** The ranks that have come, by the numbers that they were started with. */
+  readonly come: readonly number[];
   /** The number of ranks with which the generation began. Those with greater numbers are in nobody's place. */
   readonly atFirst: number;
 }
 
-/** Says why other ranks go on: who is lost, and who has come. Returns an empty text if nobody is. */
-export function changeReason(
-  lost: readonly LostRanks[],
-  { numbers: come, atFirst }: CameRanks,
-): string {
+/** Says why other ranks go on: who is lost, what broke, and who has come. Returns an empty text if nothing changed. */
+export function changeReason({ lost, breaks, come, atFirst }: Changes): string {
   const gone = lost.map(({ numbers, end }) => {
     const ranks = numbers.length === 1 ? 'Rank' : 'Ranks';
     const were = numbers.length === 1 ? 'was' : 'were';
@@ -39,7 +40,7 @@ export function changeReason(
     come.length === 0
       ? []
       : [`${come.length === 1 ? 'Rank' : 'Ranks'} ${come.join(', ')} came${where}`];
-  return [...gone, ...joined].join('. ').replace(/\.$/, '');
+  return [...gone, ...new Set(breaks), ...joined].join('. ').replace(/\.$/, '');
 }
 
 /** Says in one line who goes on, and from where. */

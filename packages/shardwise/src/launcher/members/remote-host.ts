@@ -3,7 +3,7 @@ import { reasonText } from '@shardwise/core/spec';
 import { BatchSender, type BatchRoute, receiveBatches } from '../../relay/batches.ts';
 import { GRACE_MS } from '../launch.ts';
 import type { LauncherOrder } from '../ranks/rank-data.ts';
-import type { RankEnd, RankHandle, RankOutcome } from '../ranks/rank-handle.ts';
+import { lostBy, type RankEnd, type RankHandle, type RankOutcome } from '../ranks/rank-handle.ts';
 import { type FromHost, parseFromHost, type ToHost } from './host-message.ts';
 import type { MemberStart, StartMember } from './member-start.ts';
 
@@ -57,10 +57,13 @@ export class RemoteHost {
     };
   }
 
-  /** Gives its ranks up. If the host is only cut off, it hears the reason when it can. */
-  lose(reason: string): Promise<void> {
+  /**
+   * Gives its ranks up. If the host is only cut off, it hears the reason when it can. `isFinal`: it is to leave the run.
+   * Otherwise it may come anew.
+   */
+  lose(reason: string, isFinal = false): Promise<void> {
     this.#lost = reason;
-    this.#sender.send({ kind: 'dismiss', reason } satisfies ToHost);
+    this.#sender.send({ kind: 'dismiss', reason, isFinal } satisfies ToHost);
     for (const rank of this.#ranks.values()) rank.giveUp(reason);
     return this.close();
   }
@@ -69,6 +72,11 @@ export class RemoteHost {
     this.#end.abort();
     await this.#sender.close();
     await this.#received;
+  }
+
+  /** Deletes from the store what a host that is lost has not read. */
+  discard(): Promise<void> {
+    return this.#sender.discard();
   }
 
   async #receive(link: HostLink): Promise<void> {
@@ -140,7 +148,7 @@ class RemoteRank implements RankHandle {
 
   giveUp(reason: string): void {
     if (this.#end === undefined) {
-      this.#end = { exitCode: 1, error: undefined, fate: reason, terminated: false };
+      this.#end = lostBy(reason);
       this.#start.onEnd(this.#end);
     }
     this.#closed.resolve();

@@ -8,6 +8,9 @@ export type MemberMessage =
    */
   | { readonly kind: 'ready'; readonly replicaSize: number | null }
   | EnteredMessage
+  /** The rank has committed an update, for the first time in a membership. */
+  | { readonly kind: 'committed' }
+  | BrokenMessage
   /** The ranks cannot go on without each other, for this reason. */
   | { readonly kind: 'bound'; readonly reason: string };
 
@@ -18,7 +21,17 @@ export interface EnteredMessage {
   readonly step: number;
 }
 
-const MAX_CHARACTERS = 4096;
+/** The rank cannot reach others of the membership, or was told that one of them cannot. They may still be there. */
+export interface BrokenMessage {
+  readonly kind: 'broken';
+  readonly epoch: number;
+  /** The ranks, in the membership, that could not be reached. Empty if the error names none. */
+  readonly ranks: readonly number[];
+  readonly reason: string;
+}
+
+/** The greatest length of a reason. */
+export const MAX_CHARACTERS = 4096;
 /** More ranks than one launcher starts. */
 const MAX_RANKS = 65_536;
 
@@ -28,6 +41,13 @@ const memberMessage = z.discriminatedUnion('kind', [
     kind: z.literal('entered'),
     epoch: z.int().nonnegative(),
     step: z.int().nonnegative(),
+  }),
+  z.object({ kind: z.literal('committed') }),
+  z.object({
+    kind: z.literal('broken'),
+    epoch: z.int().nonnegative(),
+    ranks: z.array(z.int().nonnegative()).max(MAX_RANKS),
+    reason: z.string().max(MAX_CHARACTERS),
   }),
   z.object({ kind: z.literal('bound'), reason: z.string().max(MAX_CHARACTERS) }),
 ]);

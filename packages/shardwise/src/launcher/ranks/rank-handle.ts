@@ -14,6 +14,11 @@ export interface RankEnd {
   readonly terminated: boolean;
 }
 
+/** The end of a rank that others ended, or that is gone, for this reason. */
+export function lostBy(fate: string): RankEnd {
+  return { exitCode: 1, error: undefined, fate, terminated: false };
+}
+
 export interface RankOutcome extends RankEnd {
   readonly rank: number;
   readonly logPath: string;

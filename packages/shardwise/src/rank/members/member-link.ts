@@ -1,6 +1,7 @@
 import { ShardwiseError, TensorStateError } from '@shardwise/core/extend';
+import { reasonText } from '@shardwise/core/spec';
 import type { LaunchEnd } from '../../launcher/launch.ts';
-import type { MemberMessage } from '../../launcher/ranks/member-message.ts';
+import { MAX_CHARACTERS, type MemberMessage } from '../../launcher/ranks/member-message.ts';
 import type { Membership } from '../../launcher/ranks/rank-data.ts';
 import { abortReason } from '../launched-host.ts';
 import type { LauncherLink } from '../launcher-link.ts';
@@ -83,7 +84,8 @@ export class MemberLink {
   /**
    * Whether this rank goes on after something threw in the membership `epoch`. It does if that is what comes of a rank
    * that is gone, and the launcher has said who goes on. While ranks join each other (`isJoining`), any error may come of
-   * that, such as one of a connection.
+   * that, such as one of a connection. The launcher is told of it: if the other rank is still there, all of them make new
+   * connections.
    */
   async goesOnAfter(epoch: number, error: unknown, isJoining: boolean): Promise<boolean> {
     if (error instanceof MembershipChange) return true;
@@ -91,6 +93,7 @@ export class MemberLink {
       const mayBe = isJoining && !(error instanceof TensorStateError);
       if (!mayBe && !isOfLostRank(error)) return false;
       const isKnown = (): boolean => this.#aborted !== undefined || this.hasChanged(epoch);
+      if (!isKnown()) this.send({ kind: 'broken', epoch, ...unreachedIn(error) });
       await this.#until(isKnown, HEARING_MS);
     }
     return this.#aborted === undefined && this.hasChanged(epoch);
@@ -119,14 +122,37 @@ export class MemberLink {
 
 const MAX_CAUSES = 8;
 
-/** Whether an error, or one of its causes, is that of calls that were ended because a rank is gone. */
-export function isOfLostRank(error: unknown): boolean {
+/** An error and its causes. */
+function* causesOf(error: unknown): Generator<Error> {
   let current = error;
   for (let depth = 0; current instanceof Error && depth < MAX_CAUSES; depth += 1) {
-    if (ShardwiseError.isInstance(current)) {
-      if (current.code === 'COLLECTIVE_ABORTED' || current.code === 'COLLECTIVE') return true;
-    }
+    yield current;
     current = current.cause;
   }
-  return false;
+}
+
+/** Whether an error, or one of its causes, is that of calls that were ended because a rank is gone. */
+export function isOfLostRank(error: unknown): boolean {
+  return causesOf(error).some(
+    (cause) =>
+      ShardwiseError.isInstance(cause) &&
+      (cause.code === 'COLLECTIVE_ABORTED' || cause.code === 'COLLECTIVE'),
+  );
+}
+
+/** The ranks that could not be reached, as an error says, and why. */
+function unreachedIn(error: unknown): {
+  readonly ranks: readonly number[];
+  readonly reason: string;
+} {
+  for (const cause of causesOf(error)) {
+    if (!ShardwiseError.isInstance(cause)) continue;
+    const { abortedBy, missing, reason } = cause.fields;
+    const named = Array.isArray(missing) ? missing : [abortedBy];
+    const ranks = named.filter((rank): rank is number => typeof rank === 'number');
+    if (ranks.length === 0) continue;
+    const text = typeof reason === 'string' ? reason : cause.message;
+    return { ranks, reason: text.slice(0, MAX_CHARACTERS) };
+  }
+  return { ranks: [], reason: reasonText(error).slice(0, MAX_CHARACTERS) };
 }

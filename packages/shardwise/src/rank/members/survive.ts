@@ -41,6 +41,7 @@ export async function survive(body: SurvivingBody, options: SurviveOptions = {})
     agreed: { taken: undefined, ...NOTHING },
     replicaSize,
     hasChanged: undefined,
+    onCommitted: () => undefined,
     onBound: () => undefined,
   });
   await body(survivor.context);
@@ -158,6 +159,7 @@ class SurvivingRank {
       agreed,
       replicaSize: this.#replicaSize,
       hasChanged: () => members.hasChanged(epoch),
+      onCommitted: () => members.send({ kind: 'committed' }),
       onBound: (reason) => members.send({ kind: 'bound', reason }),
     });
     try {

@@ -57,6 +57,8 @@ export interface SurvivorParts {
   readonly replicaSize: number;
   /** Whether other ranks are to go on from here. Undefined if the ranks stay the same until all of them end. */
   readonly hasChanged: (() => boolean) | undefined;
+  /** Called when the first update is committed. */
+  readonly onCommitted: () => void;
   /** Called once if the ranks cannot go on without each other. */
   readonly onBound: (reason: string) => void;
 }
@@ -69,6 +71,7 @@ export class Survivor {
   #held: Held;
   #step = -1;
   #isChecked = false;
+  #hasCommitted = false;
   #isBound = false;
 
   constructor(parts: SurvivorParts) {
@@ -124,6 +127,8 @@ export class Survivor {
     const isOver = await isSaidByAny(context.group, hasChanged());
     // Each rank has the state now, so none goes back to the one before.
     this.#held = { states: [committed], settled: step };
+    if (!this.#hasCommitted) this.#parts.onCommitted();
+    this.#hasCommitted = true;
     if (isOver) throw new MembershipChange();
   }
 
