@@ -63,6 +63,14 @@ test('The same seed gives the same text, alone and among others.', async () => {
   expect((await answer(engine, { ...request, seed: 8 })).tokens).not.toEqual(alone.tokens);
 });
 
+test('A cache for which the machine has no memory is refused with the bytes, before any of it is taken.', async () => {
+  const engine = new Engine(randomModel('gpt2'), null, { cacheTokens: 2 ** 34 });
+  const refused = answer(engine, { prompt: [1, 2], maxNewTokens: 2 });
+  await expect(refused).rejects.toThrow(
+    /^a cache of the keys and values of 17179869184 tokens: 1 layers? .* \d{12,} bytes, and the machine has \d+ bytes of memory left\. Give a smaller cacheTokens/,
+  );
+});
+
 test('Samples of a prompt share its blocks, and are those of their seeds.', async () => {
   const engine = new Engine(randomModel('gpt2'));
   const request = { prompt: randomTokens(5, 37), maxNewTokens: 12, seed: 3 };

@@ -33,8 +33,19 @@ export interface RowSizes {
 /** Makes rows of zeros. `like` are rows as the model makes them. */
 export function keptRows(kind: KvCacheDtype, like: Tensor, sizes: RowSizes): KeptRows {
   if (kind === 'int8') return new ScaledRows(sizes, like.dtype);
-  const stored = { auto: like.dtype, float16: 'f16', bfloat16: 'bf16' } as const;
-  return new PlainRows(sizes, stored[kind], like.dtype);
+  return new PlainRows(sizes, kind === 'auto' ? like.dtype : storedDtypes[kind], like.dtype);
+}
+
+const storedDtypes = { float16: 'f16', bfloat16: 'bf16' } as const;
+
+/** The bytes of such rows. */
+export function bytesOfRows(kind: KvCacheDtype, like: Tensor, sizes: RowSizes): number {
+  const { groups, width } = sizes;
+  const rowBytes =
+    kind === 'int8'
+      ? groups * (width + dtypes.f32.bytes)
+      : groups * width * dtypes[kind === 'auto' ? like.dtype : storedDtypes[kind]].bytes;
+  return rowsOf(sizes) * rowBytes;
 }
 
 /** The bytes of tensors. */

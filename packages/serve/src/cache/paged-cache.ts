@@ -1,6 +1,8 @@
 import {
+  type Backend,
   type BufferTensor,
   concat,
+  ConfigError,
   currentSession,
   dynamic,
   fromData,
@@ -11,7 +13,15 @@ import {
 import { attendTo, type AttentionCache, type CachedAttentionOptions } from '@shardwise/models';
 import type { BlockCopy } from '../blocks/block-allocator.ts';
 import type { BlockSwap } from '../blocks/swap-space.ts';
-import { bytesOf, type KeptRows, keptRows, type KvCacheDtype, put } from './kept-rows.ts';
+import {
+  bytesOf,
+  bytesOfRows,
+  type KeptRows,
+  keptRows,
+  type KvCacheDtype,
+  put,
+  type RowSizes,
+} from './kept-rows.ts';
 import { inGroups, slotsOf } from './block-groups.ts';
 import { SwappedBlocks } from './swapped-blocks.ts';
 import {
@@ -79,6 +89,8 @@ export class PagedCache implements AttentionCache {
   readonly #layers = new Map<number, Layer>();
   /** The most sequences with a single token, tokens of a chunk, and blocks of a sequence. Programs are made for all sizes. */
   readonly #most: Readonly<Record<'sequences' | 'queries' | 'blocks', number>>;
+  /** The bytes of memory that there were for the cache before its first layer. */
+  #room: number | null = null;
   /** Where the tokens of the step go. Shape: i32 [T, 1]. */
   #slots: Tensor | null = null;
   #groups: readonly GroupInputs[] = [];
@@ -261,17 +273,52 @@ export class PagedCache implements AttentionCache {
   #layerOf(number: number, key: Tensor, value: Tensor): Layer {
     const known = this.#layers.get(number);
     if (known !== undefined) return known;
+    this.#requireRoom(key, value);
     const made = { keys: this.#empty(key), values: this.#empty(value) };
     this.#layers.set(number, made);
     return made;
   }
 
+  /**
+   * Throws ConfigError if the machine has no memory for another layer. The system would end the process while the cache is
+   * filled.
+   */
+  #requireRoom(key: Tensor, value: Tensor): void {
+    this.#room ??= roomOf(currentSession().backend);
+    const [own = 0, others = 0] = [key, value].map((like) =>
+      bytesOfRows(this.#kvCacheDtype, like, this.#sizesOf(like)),
+    );
+    const bytes = this.byteLength + own + others;
+    if (bytes <= this.#room) return;
+    const tokens = this.spareBlock * this.#blockSize;
+    throw new ConfigError(
+      {
+        asked: `a cache of the keys and values of ${tokens} tokens`,
+        found: `${this.#layers.size + 1} layers of them have ${bytes} bytes, and the machine has ${this.#room} bytes of memory left`,
+        todo: 'Give a smaller cacheTokens (--cache-tokens), or kvCacheDtype: int8',
+      },
+      { tokens, bytes, availableBytes: this.#room },
+    );
+  }
+
   /** Shape: like [1, G, T, D]. */
   #empty(like: Tensor): KeptRows {
-    const [, groups = 0, , width = 0] = like.shape;
-    const [blockCount, blockSize] = [this.#blockCount, this.#blockSize];
-    return keptRows(this.#kvCacheDtype, like, { blockCount, blockSize, groups, width });
+    return keptRows(this.#kvCacheDtype, like, this.#sizesOf(like));
   }
+
+  #sizesOf({ shape: [, groups = 0, , width = 0] }: Tensor): RowSizes {
+    const [blockCount, blockSize] = [this.#blockCount, this.#blockSize];
+    return { blockCount, blockSize, groups, width };
+  }
+}
+
+/** The bytes of memory that a device of this machine's memory may still take. Infinity if it is not known. */
+function roomOf({ timing }: Backend): number {
+  // A device that computes by itself has memory of its own.
+  if (timing !== undefined || typeof process === 'undefined') return Number.POSITIVE_INFINITY;
+  // Other systems count as used what they would give back.
+  if (process.platform === 'linux') return process.availableMemory();
+  return process.getBuiltinModule('node:os').totalmem();
 }
 
 /** Concatenates tensors, of which there is at least one. */
