@@ -45,9 +45,9 @@ export function serveRounds(
     if (training === undefined) throw new RangeError(`no training ${mode}`);
     let communicationBytes = 0;
     const before = profiler.statistics();
-    const unsubscribe = profiler.subscribe(({ category, name, detail = '' }) => {
+    const unsubscribe = profiler.subscribe(({ category, name, bytes = 0 }) => {
       if (category !== 'collective') return;
-      communicationBytes += (name === 'allReduce' ? 2 : 1) * Number.parseInt(detail, 10);
+      communicationBytes += (name === 'allReduce' ? 2 : 1) * bytes;
     });
     await group.barrier();
     const start = performance.now();

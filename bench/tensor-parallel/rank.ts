@@ -44,9 +44,8 @@ async function trainStep(): Promise<number> {
 /** Answers a request. A rejection ends the thread, which the benchmark's main thread notices. */
 async function answer(steps: number): Promise<void> {
   const messages: Record<string, number> = {};
-  const stop = profiler.subscribe(({ category, name, detail = '' }) => {
+  const stop = profiler.subscribe(({ category, name, bytes }) => {
     if (category !== 'collective') return;
-    const bytes = Number.parseInt(detail, 10);
     if (bytes === activationBytes) messages[name] = (messages[name] ?? 0) + 1 / steps;
   });
   const before = profiler.statistics();
