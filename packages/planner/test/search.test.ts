@@ -140,6 +140,14 @@ describe('activations that are offloaded in the place of recomputation', () => {
     expect(of('none')).toBeNull();
   });
 
+  test('are chosen by the script for the bandwidth that the link reaches', () => {
+    const toHost = { latencySeconds: 0, bytesPerSecond: 1e10 };
+    const cluster = { ...eight, links: { ...eight.links, toHost } };
+    const search = { recompute: ['full'], pipelineParallel: [1] } as const;
+    const plan = planTraining({ model, cluster, batch: 64, search });
+    expect(planText(plan)).toContain('pageBytesPerSecond: 8.00e+9');
+  });
+
   test('are in the text of a plan that recomputes', () => {
     const plan = planTraining({
       model,
