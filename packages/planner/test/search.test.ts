@@ -229,6 +229,19 @@ describe('activations that a plan offloads layer by layer', () => {
     expect(more).toBeGreaterThan(mixed.terms.recompute);
   });
 
+  test('are those of no pipeline, and the plan says so', () => {
+    const { ranked, pruned } = planTraining({
+      model: 'gpt:7.5b',
+      cluster: eight,
+      batch: 64,
+      search: { recompute: ['offload'], pipelineParallel: [2], tensorParallel: [1] },
+    });
+    expect(ranked).toEqual([]);
+    expect(pruned.map(({ reason }) => reason)).toContain(
+      'activations cannot be offloaded (a pipeline, or no link to the host)',
+    );
+  });
+
   test('come with a budget for both in the lines of the script', () => {
     const { layout } = best(1.2e10);
     const budget = { passBytes: 1e9, flopsPerSecond: 1e14, pageBytesPerSecond: 1e10 };
