@@ -242,6 +242,31 @@ describe('activations that a plan offloads layer by layer', () => {
     );
   });
 
+  test('are no more than memory asks for, if their copies take time', () => {
+    const { ranked } = planTraining({
+      model: 'gpt:7.5b',
+      cluster: {
+        ...eight,
+        links: { ...eight.links, toHost: { latencySeconds: 0, bytesPerSecond: 1e9 } },
+      },
+      batch: 64,
+      keep: 1,
+      memoryBytes: 30e9,
+      search: { ...search, recompute: ['none', 'offload'] },
+    });
+    const [found] = ranked;
+    if (found === undefined) throw new RangeError('a layout fits');
+    const { layout, memory } = found;
+    expect(memory.totalBytes).toBeLessThanOrEqual(30e9);
+    const kinds = typeof layout.recompute === 'string' ? [] : layout.recompute;
+    const first = kinds.indexOf('offload');
+    const fewer = { ...layout, recompute: kinds.with(first, 'none') };
+    const workload = { batch: 64, sequence: 2048 };
+    expect(
+      plannedMemory(namedModel('gpt:7.5b'), fewer, workload, eight).totalBytes,
+    ).toBeGreaterThan(30e9);
+  });
+
   test('come with a budget for both in the lines of the script', () => {
     const { layout } = best(1.2e10);
     const budget = { passBytes: 1e9, flopsPerSecond: 1e14, pageBytesPerSecond: 1e10 };
