@@ -1,4 +1,4 @@
-import { fromData, type Layout, type Tensor } from '@shardwise/core';
+import { autograd, fromData, type Layout, type Tensor } from '@shardwise/core';
 import { distributeTensor } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
@@ -75,5 +75,40 @@ describe.each([
       { axes: axesOf(2) },
     );
     for (const [given, gradient] of found) expectClose(gradient, given);
+  });
+});
+
+describe('a function with its own gradient', () => {
+  const twice = autograd.customFunction({
+    name: 'twice',
+    forward: (x) => x.mul(2),
+    backward: (gradient) => gradient.mul(2),
+  });
+
+  it.each([
+    ['that is a sum of terms, as its result is', twice],
+    ['whose terms are summed first', (x: Tensor) => x.expm1()],
+  ])('takes a tensor %s', async (_, program) => {
+    const found = await onRanks(
+      2,
+      async () => {
+        const results: number[][][] = [];
+        for (const isDistributed of [false, true]) {
+          const x = leaf(1);
+          const result = program(
+            isDistributed ? distributeTensor(x, { ...whole, partial: ['a'] }) : x,
+          );
+          const made = isDistributed ? result.fullTensor() : result;
+          made.square().sum().backward();
+          results.push(await numbers(made, x.grad));
+        }
+        return results;
+      },
+      { axes: axesOf(2) },
+    );
+    for (const [alone = [], distributed = []] of found) {
+      expectClose(distributed[0], alone[0]);
+      expectClose(distributed[1], alone[1]);
+    }
   });
 });

@@ -308,9 +308,8 @@ function ownGradientNode([result, ...inputs]: readonly Node[]): Node {
   if (result === undefined) throw new RangeError('ownGradient without a result');
   const { shape, layout, ...placed } = placedOf('a function with a gradient of its own', result);
   const part = repeatedTo(placed.local, localShape(shape, layout, ownPlace));
-  const local = ownGradient(part, inputs.map(localOf));
   // It lies as the result does. The inputs only get gradients, each as it lies itself.
-  local.axisTypes = part.axisTypes;
+  const local = ownGradient(part, inputs.map(localOf), part.axisTypes);
   return standIn({ shape, layout, local, repeated: [] });
 }
 
