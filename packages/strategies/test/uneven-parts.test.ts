@@ -115,3 +115,27 @@ it('a hook gets the gradient of a dim in sections in the order of the whole', as
     expect(gradient).toEqual(factors.map((value) => 2 * value));
   }
 });
+
+it('whether a value can be read after an update does not depend on the part of the rank', async () => {
+  const readable = async (columns: number): Promise<readonly boolean[]> =>
+    onRanks(
+      2,
+      async () => {
+        const x = leaf({ shape: [3, columns], layout: { dims: [[], []], partial: [] } }, 1);
+        // Of 3 rows, the first rank has 2.
+        const rows = distributeTensor(x, { dims: [['a'], []], partial: [] }).mul(2);
+        x.assign(x.mul(3));
+        await x.data();
+        return rows
+          .toLocal()
+          .data()
+          .then(
+            () => true,
+            () => false,
+          );
+      },
+      { axes: axesOf(2) },
+    );
+  expect(await readable(129)).toEqual([false, false]);
+  expect(await readable(85)).toEqual([true, true]);
+});
