@@ -139,3 +139,26 @@ it('whether a value can be read after an update does not depend on the part of t
   expect(await readable(129)).toEqual([false, false]);
   expect(await readable(85)).toEqual([true, true]);
 });
+
+it('an operation that needs columns whole asks for a layout to which such rows can be redistributed', async () => {
+  const x = { shape: [2, 3, 4], layout: { dims: [['b'], [], ['a']], partial: [] } };
+  const found = await onRanks(
+    6,
+    async () => {
+      const joined = distributeTensor(leaf(x, 1), x.layout).reshape([6, 4]);
+      let refusal = '';
+      try {
+        joined.softmax(1);
+      } catch (error) {
+        refusal = String(error);
+      }
+      const rows = joined.redistribute({ dims: [['b'], []], partial: [] });
+      return [refusal, (await rows.softmax(1).fullTensor().data()).length];
+    },
+    { axes: axesOf(6) },
+  );
+  for (const [refusal, length] of found) {
+    expect(refusal).toMatch(/Redistribute that input to shard\(0: b\)$/);
+    expect(length).toBe(24);
+  }
+});
