@@ -76,6 +76,11 @@ test.each(layouts.map(([layout, spec]) => [layoutText(layout), layout, spec] as 
   },
 );
 
+test('a layout that offloads activations makes the pages that its lines name', () => {
+  const lines = scriptLines({ ...oneDevice, recompute: 'offload' }, workload);
+  expect(lines).toContain('const pages = dist.hostPages();');
+});
+
 test('a layout that recomputes has a budget for what a pass takes', () => {
   const full = { ...oneDevice, recompute: 'full' } as const;
   const alone = { passBytes: 1e9, flopsPerSecond: 4e14, pageBytesPerSecond: null };

@@ -140,6 +140,14 @@ describe('activations that are offloaded in the place of recomputation', () => {
     expect(of('none')).toBeNull();
   });
 
+  test('are chosen by the script for the bandwidth that the link reaches', () => {
+    const toHost = { latencySeconds: 0, bytesPerSecond: 1e10 };
+    const cluster = { ...eight, links: { ...eight.links, toHost } };
+    const search = { recompute: ['full'], pipelineParallel: [1] } as const;
+    const plan = planTraining({ model, cluster, batch: 64, search });
+    expect(planText(plan)).toContain('pageBytesPerSecond: 8.00e+9');
+  });
+
   test('are in the text of a plan that recomputes', () => {
     const plan = planTraining({
       model,
@@ -204,6 +212,59 @@ describe('activations that a plan offloads layer by layer', () => {
     expect(layersOf(mixed, 'full')).toBeGreaterThan(0);
     expect(mixed.stepSeconds).toBeLessThan(best(1e6).stepSeconds);
     expect(mixed.stepSeconds).toBeGreaterThan(best(1e12).stepSeconds);
+  });
+
+  test('leave less computation to hide the copies of the layers that are computed again', () => {
+    const model = namedModel('gpt:7.5b');
+    const toHost = { latencySeconds: 0, bytesPerSecond: 2e10 };
+    const cluster = { ...eight, links: { ...eight.links, toHost, overlap: 1 } };
+    const workload = { batch: 64, sequence: 2048 };
+    const mixed = best(2e10);
+    const kinds = typeof mixed.layout.recompute === 'string' ? [] : mixed.layout.recompute;
+    const recompute = kinds.map((kind) => (kind === 'full' ? 'offload' : kind));
+    const all = predict(model, { ...mixed.layout, recompute }, workload, cluster);
+    const more = offloadedActivations(mixed, model, workload, cluster)?.exposedSeconds ?? 0;
+    // A layer that is computed again keeps its result, so a little less is copied.
+    expect(more / (all.terms.offload - mixed.terms.offload)).toBeGreaterThan(0.9);
+    expect(more).toBeGreaterThan(mixed.terms.recompute);
+  });
+
+  test('are those of no pipeline, and the plan says so', () => {
+    const { ranked, pruned } = planTraining({
+      model: 'gpt:7.5b',
+      cluster: eight,
+      batch: 64,
+      search: { recompute: ['offload'], pipelineParallel: [2], tensorParallel: [1] },
+    });
+    expect(ranked).toEqual([]);
+    expect(pruned.map(({ reason }) => reason)).toContain(
+      'activations cannot be offloaded (a pipeline, or no link to the host)',
+    );
+  });
+
+  test('are no more than memory asks for, if their copies take time', () => {
+    const { ranked } = planTraining({
+      model: 'gpt:7.5b',
+      cluster: {
+        ...eight,
+        links: { ...eight.links, toHost: { latencySeconds: 0, bytesPerSecond: 1e9 } },
+      },
+      batch: 64,
+      keep: 1,
+      memoryBytes: 30e9,
+      search: { ...search, recompute: ['none', 'offload'] },
+    });
+    const [found] = ranked;
+    if (found === undefined) throw new RangeError('a layout fits');
+    const { layout, memory } = found;
+    expect(memory.totalBytes).toBeLessThanOrEqual(30e9);
+    const kinds = typeof layout.recompute === 'string' ? [] : layout.recompute;
+    const first = kinds.indexOf('offload');
+    const fewer = { ...layout, recompute: kinds.with(first, 'none') };
+    const workload = { batch: 64, sequence: 2048 };
+    expect(
+      plannedMemory(namedModel('gpt:7.5b'), fewer, workload, eight).totalBytes,
+    ).toBeGreaterThan(30e9);
   });
 
   test('come with a budget for both in the lines of the script', () => {

@@ -115,3 +115,50 @@ it('a hook gets the gradient of a dim in sections in the order of the whole', as
     expect(gradient).toEqual(factors.map((value) => 2 * value));
   }
 });
+
+it('whether a value can be read after an update does not depend on the part of the rank', async () => {
+  const readable = async (columns: number): Promise<readonly boolean[]> =>
+    onRanks(
+      2,
+      async () => {
+        const x = leaf({ shape: [3, columns], layout: { dims: [[], []], partial: [] } }, 1);
+        // Of 3 rows, the first rank has 2.
+        const rows = distributeTensor(x, { dims: [['a'], []], partial: [] }).mul(2);
+        x.assign(x.mul(3));
+        await x.data();
+        return rows
+          .toLocal()
+          .data()
+          .then(
+            () => true,
+            () => false,
+          );
+      },
+      { axes: axesOf(2) },
+    );
+  expect(await readable(129)).toEqual([false, false]);
+  expect(await readable(85)).toEqual([true, true]);
+});
+
+it('an operation that needs columns whole asks for a layout to which such rows can be redistributed', async () => {
+  const x = { shape: [2, 3, 4], layout: { dims: [['b'], [], ['a']], partial: [] } };
+  const found = await onRanks(
+    6,
+    async () => {
+      const joined = distributeTensor(leaf(x, 1), x.layout).reshape([6, 4]);
+      let refusal = '';
+      try {
+        joined.softmax(1);
+      } catch (error) {
+        refusal = String(error);
+      }
+      const rows = joined.redistribute({ dims: [['b'], []], partial: [] });
+      return [refusal, (await rows.softmax(1).fullTensor().data()).length];
+    },
+    { axes: axesOf(6) },
+  );
+  for (const [refusal, length] of found) {
+    expect(refusal).toMatch(/Redistribute that input to shard\(0: b\)$/);
+    expect(length).toBe(24);
+  }
+});

@@ -223,11 +223,15 @@ function partFor(
   return repeatedTo(used.node, localShape(shape, wanted, ownPlace));
 }
 
-/** The layout of the gradient of a value: that of its parts. The gradient of a term of a sum is the same on all ranks. */
-function ofGradient({ dims, sections, chunkSizes }: Layout): Layout {
+/**
+ * The layout of the gradient of a value: that of its parts. The gradient of a term of a sum is the same on all ranks. If
+ * each rank uses the value in its own way, the gradient is the sum of theirs.
+ */
+function ofGradient({ dims, flat, replicate = [], sections, chunkSizes }: Layout): Layout {
   return {
     dims,
-    partial: [],
+    partial: replicate,
+    ...(flat === undefined ? {} : { flat }),
     ...(sections === undefined ? {} : { sections }),
     ...(chunkSizes === undefined ? {} : { chunkSizes }),
   };
@@ -304,9 +308,8 @@ function ownGradientNode([result, ...inputs]: readonly Node[]): Node {
   if (result === undefined) throw new RangeError('ownGradient without a result');
   const { shape, layout, ...placed } = placedOf('a function with a gradient of its own', result);
   const part = repeatedTo(placed.local, localShape(shape, layout, ownPlace));
-  const local = ownGradient(part, inputs.map(localOf));
   // It lies as the result does. The inputs only get gradients, each as it lies itself.
-  local.axisTypes = part.axisTypes;
+  const local = ownGradient(part, inputs.map(localOf), part.axisTypes);
   return standIn({ shape, layout, local, repeated: [] });
 }
 

@@ -97,11 +97,13 @@ function checkWhole(op: Op, dims: OpDims, inputs: readonly PlacedShape[]): void 
     );
     if (dim < 0) return;
     const shards = layout.dims[dim] ?? [];
+    // Programs redistribute to equal parts only.
+    const { chunkSizes: _, ...equal } = unsharded(layout, shards);
     throw new LayoutError(
       {
         asked: `${op} of ${inputs.map(formatPlaced).join(' and ')}`,
         found: `dim ${dim} of input ${index}, of size ${shape[dim] ?? 0}, is sharded over ${shards.join(' and ')}, and each rank needs all of it`,
-        todo: `Redistribute that input to ${formatLayout(unsharded(layout, shards))}`,
+        todo: `Redistribute that input to ${formatLayout(equal)}`,
       },
       { op, inputs },
     );

@@ -34,7 +34,7 @@ export function fillMemory(
     const place = which.places[0];
     if (place === undefined || place.layers === 0) return 0;
     const time = microbatchTime(place, layout, cluster);
-    return (time.compute + time.recompute + time.tensorParallel) / place.layers;
+    return (time.compute + time.recompute + time.tensorParallel + time.offload) / place.layers;
   };
   const [cheapSeconds, dearSeconds] = [seconds(cheap), seconds(dear)];
   // The first stage has the most activations of all, so its budget holds for the layers of each stage.

@@ -29,7 +29,8 @@ export function offloadedActivations(
   const hasLink = cluster.links.toHost !== undefined;
   if (layout.recompute === 'none' || layout.pipelineParallel > 1 || !hasLink) return null;
   const whole = blocksOf(model, { ...layout, recompute: 'none' }, workload).layers;
-  const bytes = blocksOf(model, layout, workload).layers.reduce((sum, { activationBytes }, at) => {
+  const { layers } = blocksOf(model, layout, workload);
+  const bytes = layers.reduce((sum, { activationBytes }, at) => {
     const isRecomputed = recomputeOf(layout, at) !== 'offload';
     const saved = isRecomputed ? (whole[at]?.activationBytes ?? 0) - activationBytes : 0;
     // A layer with a large output may keep less of itself than that.
@@ -37,9 +38,13 @@ export function offloadedActivations(
   }, 0);
   if (bytes === 0) return null;
   const microbatches = microbatchesOf(layout, workload);
+  // Computation hides the copies of layers that are offloaded already.
+  const before = layers.reduce((sum, { offloadedBytes }) => sum + offloadedBytes, 0);
+  const exposed = (copied: number): number =>
+    microbatches * exposedCopySeconds(copied, terms.compute / microbatches, cluster);
   return {
     bytes,
     copySeconds: 2 * microbatches * messageSeconds(bytes, hostLink(cluster)),
-    exposedSeconds: microbatches * exposedCopySeconds(bytes, terms.compute / microbatches, cluster),
+    exposedSeconds: exposed(before + bytes) - exposed(before),
   };
 }

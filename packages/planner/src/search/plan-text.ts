@@ -1,5 +1,6 @@
 import { textTable } from '@shardwise/strategies';
 import { deviceCount } from '../cluster/cluster.ts';
+import { hostLink } from '../cost/group-link.ts';
 import { memoryKinds } from '../cost/memory.ts';
 import type { Prediction } from '../cost/predict.ts';
 import { layoutText } from '../cost/run-layout.ts';
@@ -67,7 +68,8 @@ function bestLines(plan: TrainingPlan, best: Prediction): readonly string[] {
       passBytes: memory.kinds.gradients + memory.kinds.activations + memory.kinds.temporaries,
       flopsPerSecond:
         peakFlops(plan.cluster, best.layout.precision) * plan.cluster.efficiency.products,
-      pageBytesPerSecond: plan.cluster.links.toHost?.bytesPerSecond ?? null,
+      pageBytesPerSecond:
+        plan.cluster.links.toHost === undefined ? null : hostLink(plan.cluster).bytesPerSecond,
     }),
     '',
   ];

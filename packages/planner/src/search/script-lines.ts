@@ -28,7 +28,10 @@ export function scriptLines(
   const strategy = strategies.length === 1 ? only : `dist.compose(${strategies.join(', ')})`;
   // Ranks of a pipeline compute parts of a pass, for which no budget can choose.
   const budget = layout.recompute === 'none' || pipelineParallel > 1 ? undefined : given;
-  const hasPages = layout.offload !== 'nothing' || (budget?.pageBytesPerSecond ?? null) !== null;
+  const hasPages =
+    layout.offload !== 'nothing' ||
+    offloadText(layout.recompute) !== 'none' ||
+    (budget?.pageBytesPerSecond ?? null) !== null;
   const accumulated =
     pipelineParallel === 1 && microbatches > 1
       ? [

@@ -41,6 +41,10 @@ function visit(request: SearchRequest, found: FoundLayouts): void {
 function weigh(layout: RunLayout, request: SearchRequest, found: FoundLayouts): void {
   const { model, cluster, workload, memoryBytes } = request;
   const kinds = usefulRecompute(layout, request);
+  if (kinds.length === 0) {
+    const reason = 'activations cannot be offloaded (a pipeline, or no link to the host)';
+    found.prune(reason, () => layoutText(layout));
+  }
   for (const [index, recompute] of kinds.entries()) {
     const candidate = { ...layout, recompute };
     const memory = plannedMemory(model, candidate, workload, cluster);

@@ -1,5 +1,6 @@
 import { formatShape, sizeAt } from '../../base/shape.ts';
 import type { GraphOp } from '../../spec/op.ts';
+import type { AxisTypes } from '../axis-types.ts';
 import { createNode, noGrad } from '../create-node.ts';
 import {
   at,
@@ -99,9 +100,16 @@ export function detach(x: Node): Node {
   return noGrad(() => createNode(graphOps.detach, 'detach', none, [x]));
 }
 
-/** The value of `result`. Its gradient goes to the inputs, by a rule that the node is given (`Node.ownGradient`). */
-export function ownGradient(result: Node, inputs: readonly Node[]): Node {
-  return createNode(graphOps.ownGradient, 'ownGradient', none, [result, ...inputs]);
+/**
+ * The value of `result`. Its gradient goes to the inputs, by a rule that the node is given (`Node.ownGradient`). The caller
+ * gives `axisTypes` if the inputs do not lie as the result does.
+ */
+export function ownGradient(
+  result: Node,
+  inputs: readonly Node[],
+  axisTypes?: AxisTypes | null,
+): Node {
+  return createNode(graphOps.ownGradient, 'ownGradient', none, [result, ...inputs], axisTypes);
 }
 
 /** The first `count` rows. Shape: x [N, ..], count i32 [] -> [count, ..]. */

@@ -17,7 +17,8 @@ export function noteValue(whole: Node): void {
   const node = localOf(whole);
   if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
   if (node.inputs.length === 0) return;
-  if (node.rowCount !== null || elementCount(node.shape) > SMALL_ELEMENTS) return;
+  // Of uneven parts, some ranks would have a small one and others not, and all of them must be able to read the value.
+  if (node.rowCount !== null || elementCount(whole.shape) > SMALL_ELEMENTS) return;
   const { smallValues: values } = rankState;
   values.add(node);
   const [oldest] = values;
