@@ -134,7 +134,8 @@ class MembersLaunch {
     this.#running.delete(slot);
     if (this.#running.size === 0) this.#over.resolve();
     else if (!this.#isEnding && !this.#isOver && !this.#hasRunning(slot.host)) {
-      this.#hosts?.giveUp(slot.host, describeEnd(outcome));
+      // If the host was lost, whoever has its place now has not failed.
+      if (slot.canStartAgain) this.#hosts?.giveUp(slot.host, describeEnd(outcome));
     }
   }
 
