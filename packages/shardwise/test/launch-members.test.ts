@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { GenerationNode } from '../src/rendezvous/generation.ts';
 import { generationOf, type LedHost, LedRun, node } from './led-hosts.ts';
@@ -364,6 +365,17 @@ describe('connections that break between members that are there', () => {
     first.end(0, { exitCode: 1 });
     second.end(1, { exitCode: 1 });
     await led.result;
+  });
+
+  it('are made anew also if the user ends the run meanwhile, after the same step', async () => {
+    const stop = new AbortController();
+    const led = await start([node(1, 1), node(2, 1)], { stop: stop.signal });
+    const [first] = await trained(led);
+    // The other rank computes, and reports nothing.
+    first.tell(0, broken(0, [1]));
+    await delay(100);
+    stop.abort();
+    await expect.poll(() => first.membership(0, 1), { timeout: 5000 }).toBeDefined();
   });
 
   it('are not made anew when one of them has finished, and closed its own', async () => {

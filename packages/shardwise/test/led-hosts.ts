@@ -152,10 +152,12 @@ export class LedRun {
       min = 1,
       maxRestarts = 0,
       ended,
+      stop,
     }: {
       readonly min?: number;
       readonly maxRestarts?: number;
       readonly ended?: Promise<LaunchEnd>;
+      readonly stop?: AbortSignal;
     } = {},
   ) {
     const options = launchOptions(generation, {
@@ -164,6 +166,7 @@ export class LedRun {
       onFailure: (_, end) => void this.failures.push(end),
       graceMs: 1,
       ...(ended === undefined ? {} : { ended }),
+      ...(stop === undefined ? {} : { stop }),
     });
     this.result = launchMembers(options, {
       min,
