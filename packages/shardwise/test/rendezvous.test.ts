@@ -198,6 +198,19 @@ describe('a generation', () => {
     expect(await b.next(never)).toEqual({ kind: 'over', end: { kind: 'finished' } });
   });
 
+  it('ends also with a failure of many words, and starts again', async () => {
+    const hosts = start({ maxRestarts: 1 });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no generation');
+    const reason = `Error: ${'long '.repeat(2000)}`;
+    await b.end(first, { kind: 'failed', failure: { rank: 1, node: 'node 1 (b)', reason } });
+    expect(await a.ended(first)).toMatchObject({
+      failure: { rank: 1, reason: reason.slice(0, 4096) },
+    });
+    expect(await gather([a, b])).toMatchObject([{ restarts: 1 }, { restarts: 1 }]);
+  });
+
   it('ends for all hosts with what was said first, and starts again within the budget', async () => {
     const hosts = start({ maxRestarts: 1, checkpoints: ['', '/runs/job/checkpoints/step-2'] });
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];

@@ -8,7 +8,7 @@ import type { NextGeneration, Rendezvous } from './rendezvous.ts';
 import {
   type Arrival,
   decodeEnd,
-  encodeJson,
+  encodeEnd,
   endKey,
   finishedKey,
   LEFT_KEY,
@@ -141,7 +141,7 @@ export class StoreRendezvous implements Rendezvous {
     const { store } = this.#options.opened;
     this.#unheard ??= end;
     const tell = async (): Promise<void> => {
-      await store.compareSet(endKey(epoch), undefined, encodeJson(end));
+      await store.compareSet(endKey(epoch), undefined, encodeEnd(end));
       this.#unheard = undefined;
     };
     await this.#answered(tell());
