@@ -126,6 +126,7 @@ export async function followLeader(
     heedNoMore();
     heard.abort();
     await receiving;
-    await sender.close();
+    // Nobody receives what a host says that counts as lost.
+    await (isGivenUp ? sender.discard() : sender.close());
   }
 }
