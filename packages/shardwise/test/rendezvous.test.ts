@@ -381,7 +381,11 @@ describe('a host that is cut off', () => {
     expect(hasEnded).toBe(false);
     // All hosts of this test are halted, so none misses another one.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600);
-    expect(await ended).toMatchObject({ kind: 'failed', isCutOff: true });
+    expect(await ended).toMatchObject({
+      kind: 'failed',
+      failure: { node: 'this host', reason: 'it was halted, and its place was given up' },
+      isCutOff: true,
+    });
   });
 
   it('is quiet before it is lost, and not once it is heard again', async () => {

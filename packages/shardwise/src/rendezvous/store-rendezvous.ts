@@ -283,7 +283,9 @@ export class StoreRendezvous implements Rendezvous {
     const isSeated = nodes.some(
       (seat) => seat.id === id && seat.admission === this.#admission && seat.isLost !== true,
     );
-    if (phase === 'running' && !isSeated) this.#cut.resolve(this.#failure('it was halted'));
+    if (phase !== 'running' || isSeated) return;
+    const failure = { node: 'this host', reason: 'it was halted, and its place was given up' };
+    this.#cut.resolve({ kind: 'failed', failure, isCutOff: true });
   }
 
   async #beat(): Promise<void> {
