@@ -90,7 +90,9 @@ export class LedHost {
   }
 
   tell(rank: number, told: FromHost['told']): void {
-    this.#sender.send(plainFromHost({ rank, told }));
+    const start = this.heard.findLast((each) => each.kind === 'start' && each.rank === rank);
+    const restarts = start?.kind === 'start' ? start.restarts : 0;
+    this.#sender.send(plainFromHost({ rank, restarts, told }));
   }
 
   ready(rank: number, replicaSize: number | null = 1): void {
