@@ -104,6 +104,13 @@ class Job {
     return rendezvous;
   }
 
+  /** Has the end of a generation say what no host says. */
+  async spoilEnd(epoch: number): Promise<void> {
+    const store = await connectStore({ host: '127.0.0.1', port: this.#port, secret: 'secret' });
+    await store.set(`end/${epoch}`, new TextEncoder().encode('nothing'));
+    store.close();
+  }
+
   /** Has a host lose its place, as if it had given no sign of life. */
   async loseSeats(id: string | undefined): Promise<void> {
     const store = await connectStore({ host: '127.0.0.1', port: this.#port, secret: 'secret' });
@@ -365,6 +372,16 @@ describe('a host that is cut off', () => {
     expect(await b.ended(second)).toMatchObject(end);
     expect(await b.next(never)).toMatchObject({ kind: 'over', end });
     link.mend();
+  });
+
+  it('is never the one that leads, which cannot be cut off from itself', async () => {
+    const hosts = start();
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first, second] = await gather([a, b]);
+    if (first === undefined || second === undefined) throw new Error('no generation');
+    await hosts.spoilEnd(0);
+    expect(await a.ended(first)).toMatchObject({ kind: 'failed', isCutOff: false });
+    expect(await b.ended(second)).toMatchObject({ kind: 'failed', isCutOff: true });
   });
 
   it('looks for its place after it was halted, because the others may have missed it', async () => {

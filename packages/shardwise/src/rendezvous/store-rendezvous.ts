@@ -359,7 +359,7 @@ export class StoreRendezvous implements Rendezvous {
       said === undefined
         ? { node, reason }
         : { ...said, reason: `${said.reason}; ${node} failed as well: ${reason}` };
-    return { kind: 'failed', failure, isCutOff: true };
+    return { kind: 'failed', failure, isCutOff: this.#conductor === undefined };
   }
 }
 
