@@ -14,6 +14,7 @@ interface JobOptions {
   readonly minNodes?: number;
   readonly maxNodes?: number;
   readonly maxRestarts?: number;
+  readonly minRanks?: number;
   readonly lastCallMs?: number;
   readonly joinTimeoutMs?: number;
   readonly checkpoints?: readonly string[];
@@ -74,7 +75,7 @@ class Job {
   /** Adds a host. The first one is the leader. */
   async host(name: string, { place, ranks = 1, link = new Link() }: HostOptions = {}) {
     const { minNodes = 2, maxNodes = minNodes, maxRestarts = 0, checkpoints = [] } = this.#options;
-    const { lastCallMs = 150, joinTimeoutMs = 10_000 } = this.#options;
+    const { lastCallMs = 150, joinTimeoutMs = 10_000, minRanks } = this.#options;
     const opened = await openStore({
       host: '127.0.0.1',
       port: this.#port,
@@ -92,6 +93,7 @@ class Job {
       minNodes,
       maxNodes,
       maxRestarts,
+      minRanks,
       times: { lastCallMs, joinTimeoutMs, heartbeatMs: 20, heartbeatLimitMs: 400 },
       findResume: async () => {
         const directory = checkpoints[this.#checkpoints++];
@@ -109,6 +111,13 @@ class Job {
     const store = await connectStore({ host: '127.0.0.1', port: this.#port, secret: 'secret' });
     await store.set(`end/${epoch}`, new TextEncoder().encode('nothing'));
     store.close();
+  }
+
+  /** Has a host leave, which is the latest one if none is named. */
+  async leave(host: StoreRendezvous | undefined = [...this.#open].at(-1)): Promise<void> {
+    if (host === undefined) return;
+    this.#open.delete(host);
+    await host.close();
   }
 
   /** Has a host lose its place, as if it had given no sign of life. */
@@ -319,6 +328,26 @@ describe('a generation', () => {
     const silent = a.close();
     expect(await ended).toMatchObject({ kind: 'failed', failure: { node: /store/ } });
     await silent;
+  });
+});
+
+describe('the host that leads', () => {
+  it('waits for those that have to learn of the end, also if others have left the run before', async () => {
+    const hosts = start({ minRanks: 1 });
+    const a = await hosts.host('a');
+    let next = await gather([a, await hosts.host('b')]).then(([, own]) => own);
+    for (const name of ['c', 'd']) {
+      await hosts.leave();
+      const came = await hosts.host(name);
+      next = generationOf(await came.next(never));
+      expect(next).toMatchObject({ epoch: 0, nodeRank: 1 });
+    }
+    // This one waits for a place, and hears of the end as it looks for one.
+    const e = await hosts.host('e');
+    const waiting = e.next(never);
+    await sleep(100);
+    await hosts.leave(a);
+    expect(await waiting).toEqual({ kind: 'over', end: { kind: 'stopped', node: 'a' } });
   });
 });
 

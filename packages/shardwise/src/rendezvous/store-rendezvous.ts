@@ -65,6 +65,8 @@ export class StoreRendezvous implements Rendezvous {
   #beatsWithoutAnswer = 0;
   /** How this host said that the generation ended, until the store has received it. */
   #unheard: GenerationEnd | undefined;
+  /** Whether this host has learned from the others that its generation is over, or the run. */
+  #knowsEnd = false;
 
   constructor(options: StoreRendezvousOptions) {
     const { opened, own, times } = options;
@@ -151,7 +153,10 @@ export class StoreRendezvous implements Rendezvous {
     const { store } = this.#options.opened;
     const said = store
       .get(endKey(epoch), { timeoutMs: Infinity })
-      .then(decodeEnd)
+      .then((bytes) => {
+        this.#knowsEnd = true;
+        return decodeEnd(bytes);
+      })
       .catch((error: unknown) => this.#lose(whyLost(error)));
     return Promise.race([said, this.#cut.promise, this.#lost.promise]);
   }
@@ -188,7 +193,8 @@ export class StoreRendezvous implements Rendezvous {
     const leaving =
       server === undefined
         ? Promise.race([
-            store.add(LEFT_KEY, 1),
+            // A host that leaves while the others go on is not one that the end of the run waits for.
+            this.#knowsEnd ? store.add(LEFT_KEY, 1) : undefined,
             delay(LEAVE_MS, undefined, { ref: false }),
             this.#lost.promise,
           ])
@@ -242,7 +248,10 @@ export class StoreRendezvous implements Rendezvous {
           : { ...current, waiting: [...current.waiting, own] };
       });
       this.#leader = state.leader;
-      if (state.phase === 'over') return { kind: 'over', end: state.end ?? { kind: 'finished' } };
+      if (state.phase === 'over') {
+        this.#knowsEnd = true;
+        return { kind: 'over', end: state.end ?? { kind: 'finished' } };
+      }
       const nodeRank = seatIn(state);
       const seat = state.nodes[nodeRank];
       if (seat !== undefined) {
@@ -251,6 +260,7 @@ export class StoreRendezvous implements Rendezvous {
         this.#cut = Promise.withResolvers();
         this.#isTold = false;
         this.#unheard = undefined;
+        this.#knowsEnd = false;
         const { maxRestarts, minRanks } = this.#options;
         this.#canRestart = minRanks !== undefined || state.restarts < maxRestarts;
         return { kind: 'generation', generation: this.#generationOf(state, nodeRank) };
