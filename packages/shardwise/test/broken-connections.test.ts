@@ -46,7 +46,7 @@ describe('a connection between ranks that are all there', () => {
     connections.report(second, broken([0]), members);
     expect(found).toEqual([]);
     connections.report(third, broken([1], 'it was told'), members);
-    expect(found).toEqual([{ unreached: [first, second], reason: 'it broke' }]);
+    expect(found).toEqual([{ unreached: [second, first], reason: 'it broke' }]);
     vi.runAllTimers();
     expect(found).toHaveLength(1);
   });
@@ -101,6 +101,26 @@ describe('connections that break again and again', () => {
       undefined,
       first,
     ]);
+  });
+
+  it('are blamed on the one that most of the others do not reach, and not on those that it does not reach', () => {
+    // Rank 1 is cut off from all others, and names the first one that it misses.
+    const blames = [0, 1, 2].map((time) => {
+      connections.report(first, broken([1]), members);
+      connections.report(second, broken([0]), members);
+      connections.report(third, broken([1]), members);
+      const latest = found.at(-1);
+      return latest && connections.blame(latest, time * minute);
+    });
+    expect(blames.map((blame) => blame?.slot)).toEqual([undefined, undefined, second]);
+  });
+
+  it('are not held against those that the one to blame could not reach', () => {
+    const pair = { unreached: [first, second], reason: 'it broke' };
+    const blames = [0, 1, 2].map((time) => connections.blame(pair, time * minute));
+    expect(blames.at(-1)?.slot).toBe(first);
+    const other = { unreached: [third, second], reason: 'it broke' };
+    expect(connections.blame(other, 3 * minute)).toBeUndefined();
   });
 
   it('are blamed on nobody if the errors name nobody', () => {

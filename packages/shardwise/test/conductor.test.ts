@@ -123,6 +123,24 @@ describe('a generation whose ranks go on while so many are left', () => {
     expect((await shared.read()).nodes).toMatchObject([{ ranks: 1 }, { ranks: 2 }, { ranks: 2 }]);
   });
 
+  it('takes the hosts that have so many together, and waits for those that are about to come again', async () => {
+    const [leader, other, spare] = [host('a', 4), host('b', 4), host('c', 2)];
+    const nodes = [leader, other].map((node, admission) => ({ ...node, admission }));
+    const again = { phase: 'gathering', epoch: 0, nodes, waiting: [leader, spare] } as const;
+    const { shared, notices } = await conduct(again, leader, { minRanks: 8 });
+    await expect
+      .poll(() => notices, { timeout: 3000 })
+      .toEqual([
+        'Waiting up to 600 s for node 1 (b) or others in their place: 6 of 8 ranks have come.',
+      ]);
+    await shared.update((state) => ({ ...state, waiting: [...state.waiting, other] }));
+    await expect.poll(async () => (await shared.read()).phase).toBe('running');
+    expect(await shared.read()).toMatchObject({
+      nodes: [{ name: 'a' }, { name: 'b' }],
+      waiting: [{ name: 'c' }],
+    });
+  });
+
   it('never begins if all hosts of the run have fewer', async () => {
     const leader = host('a', 2);
     const all = { phase: 'gathering', waiting: [leader, host('b', 1)] } as const;

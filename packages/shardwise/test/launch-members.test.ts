@@ -1,10 +1,15 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { GenerationNode } from '../src/rendezvous/generation.ts';
 import { generationOf, type LedHost, LedRun, node } from './led-hosts.ts';
 import { stepReport } from './run-fixture.ts';
 
 let run: LedRun | undefined;
-afterEach(async () => run?.close());
+afterEach(async () => {
+  // What is under way waits for timers of the kind that was there when it began.
+  await run?.close();
+  vi.useRealTimers();
+});
 
 async function start(
   nodes: readonly GenerationNode[],
@@ -263,6 +268,31 @@ describe('the restarts of lost ranks', () => {
   });
 });
 
+describe('a place that was given up', () => {
+  it('is not given up again because the host that came to it was cut off, and comes anew', async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true, toFake: ['setTimeout', 'clearTimeout'] });
+    const led = await start([node(1, 1), node(2, 1)]);
+    const [first, second] = await trained(led);
+    second.end(1, { exitCode: 1, error: new Error('it broke') });
+    await expect.poll(() => first.membership(0, 1)).toBeDefined();
+    first.enter(0, 1, 1);
+    await expect.poll(() => second.heard.at(-1)?.kind).toBe('dismiss');
+    const third = led.host(3);
+    led.change(came(2, 3));
+    vi.advanceTimersByTime(10_000);
+    await expect.poll(() => third.starts(1)).toBe(1);
+    const fourth = led.host(4);
+    led.change({ kind: 'lost', place: 2, admission: 3, reason: 'its launcher was cut off' });
+    led.change(came(2, 4));
+    // It waits as the one before has, because its ranks have made no update.
+    expect(led.notices.at(-1)).toContain('(host-4) has come, and starts its ranks in 10 s');
+    await expect.poll(() => third.heard.at(-1)?.kind).toBe('dismiss');
+    vi.advanceTimersByTime(10_000);
+    await expect.poll(() => fourth.starts(1)).toBe(1);
+    expect(led.notices.filter((text) => text.includes('gives up its place'))).toHaveLength(1);
+  });
+});
+
 describe('connections that break between members that are there', () => {
   const broken = (epoch: number, ranks: readonly number[]) =>
     ({
@@ -335,6 +365,17 @@ describe('connections that break between members that are there', () => {
     first.end(0, { exitCode: 1 });
     second.end(1, { exitCode: 1 });
     await led.result;
+  });
+
+  it('are made anew also if the user ends the run meanwhile, after the same step', async () => {
+    const stop = new AbortController();
+    const led = await start([node(1, 1), node(2, 1)], { stop: stop.signal });
+    const [first] = await trained(led);
+    // The other rank computes, and reports nothing.
+    first.tell(0, broken(0, [1]));
+    await delay(100);
+    stop.abort();
+    await expect.poll(() => first.membership(0, 1), { timeout: 5000 }).toBeDefined();
   });
 
   it('are not made anew when one of them has finished, and closed its own', async () => {

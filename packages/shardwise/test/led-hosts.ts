@@ -90,7 +90,9 @@ export class LedHost {
   }
 
   tell(rank: number, told: FromHost['told']): void {
-    this.#sender.send(plainFromHost({ rank, told }));
+    const start = this.heard.findLast((each) => each.kind === 'start' && each.rank === rank);
+    const restarts = start?.kind === 'start' ? start.restarts : 0;
+    this.#sender.send(plainFromHost({ rank, restarts, told }));
   }
 
   ready(rank: number, replicaSize: number | null = 1): void {
@@ -152,10 +154,12 @@ export class LedRun {
       min = 1,
       maxRestarts = 0,
       ended,
+      stop,
     }: {
       readonly min?: number;
       readonly maxRestarts?: number;
       readonly ended?: Promise<LaunchEnd>;
+      readonly stop?: AbortSignal;
     } = {},
   ) {
     const options = launchOptions(generation, {
@@ -164,6 +168,7 @@ export class LedRun {
       onFailure: (_, end) => void this.failures.push(end),
       graceMs: 1,
       ...(ended === undefined ? {} : { ended }),
+      ...(stop === undefined ? {} : { stop }),
     });
     this.result = launchMembers(options, {
       min,

@@ -1,7 +1,9 @@
 import {
+  BackendError,
   CollectiveAbortedError,
   CollectiveTimeoutError,
   CollectiveMismatchError,
+  ConfigError,
   TensorStateError,
 } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
@@ -137,6 +139,20 @@ describe('what a rank hears of who trains with it', () => {
     // What comes of the former membership asks for nothing more.
     await members.goesOnAfter(0, error, true);
     expect(sent).toHaveLength(2);
+  });
+
+  it.each([
+    ['a device that is missing', new BackendError(words)],
+    ['an option that does not fit', new ConfigError(words)],
+    ['a mistake of the script', new TypeError('a value that is not there')],
+  ])('is not asked for because of %s, which new connections do not mend', async (_, error) => {
+    const { members, order, sent } = linked();
+    order(membership(0));
+    const answer = members.goesOnAfter(0, error, true);
+    expect(sent).toHaveLength(1);
+    // Another rank may be lost meanwhile.
+    order(membership(1, 'it broke'));
+    expect(await answer).toBe(true);
   });
 
   it('does not let it go on if ranks that join have different states', async () => {

@@ -48,12 +48,15 @@ describe('the ranks of another host', () => {
     const member = { kind: 'entered', epoch: 1, step: 4 } as const;
     const end = { exitCode: 1, error: new RangeError('it broke'), terminated: false };
     // The messages of a rank that was never started there are nothing.
-    sender.send({ rank: 6, told: { kind: 'closed' } });
-    sender.send({ rank: 5, told: { kind: 'message', message: stepReport(6, 1) } });
-    sender.send({ rank: 5, told: { kind: 'message', message: stepReport(5, 1) } });
-    sender.send({ rank: 5, told: { kind: 'member', message: member } });
-    sender.send(plainFromHost({ rank: 5, told: { kind: 'end', end } }));
-    sender.send({ rank: 5, told: { kind: 'closed' } });
+    sender.send({ rank: 6, restarts: 1, told: { kind: 'closed' } });
+    // Nor are those of the rank before it in its place.
+    sender.send({ rank: 5, restarts: 0, told: { kind: 'closed' } });
+    const of = { rank: 5, restarts: 1 };
+    sender.send({ ...of, told: { kind: 'message', message: stepReport(6, 1) } });
+    sender.send({ ...of, told: { kind: 'message', message: stepReport(5, 1) } });
+    sender.send({ ...of, told: { kind: 'member', message: member } });
+    sender.send(plainFromHost({ ...of, told: { kind: 'end', end } }));
+    sender.send({ ...of, told: { kind: 'closed' } });
     await sender.close();
     expect(await rank.outcome).toMatchObject({ rank: 5, exitCode: 1 });
     expect(heard).toMatchObject([
@@ -97,7 +100,7 @@ describe('the ranks of another host', () => {
     const sender = new BatchSender(fromHostRoute(own), 0);
     hosts.change({ kind: 'lost', place: 1, admission: 1, reason: 'no sign of life' });
     // The host has sent this before it was lost, and nobody reads it.
-    sender.send({ rank: 0, told: { kind: 'closed' } });
+    sender.send({ rank: 0, restarts: 1, told: { kind: 'closed' } });
     await sender.close();
     await hosts.close();
     const left = [toHostRoute(own), fromHostRoute(own)].flatMap(({ prefix }) =>

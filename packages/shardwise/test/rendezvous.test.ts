@@ -14,6 +14,7 @@ interface JobOptions {
   readonly minNodes?: number;
   readonly maxNodes?: number;
   readonly maxRestarts?: number;
+  readonly minRanks?: number;
   readonly lastCallMs?: number;
   readonly joinTimeoutMs?: number;
   readonly checkpoints?: readonly string[];
@@ -74,7 +75,7 @@ class Job {
   /** Adds a host. The first one is the leader. */
   async host(name: string, { place, ranks = 1, link = new Link() }: HostOptions = {}) {
     const { minNodes = 2, maxNodes = minNodes, maxRestarts = 0, checkpoints = [] } = this.#options;
-    const { lastCallMs = 150, joinTimeoutMs = 10_000 } = this.#options;
+    const { lastCallMs = 150, joinTimeoutMs = 10_000, minRanks } = this.#options;
     const opened = await openStore({
       host: '127.0.0.1',
       port: this.#port,
@@ -92,6 +93,7 @@ class Job {
       minNodes,
       maxNodes,
       maxRestarts,
+      minRanks,
       times: { lastCallMs, joinTimeoutMs, heartbeatMs: 20, heartbeatLimitMs: 400 },
       findResume: async () => {
         const directory = checkpoints[this.#checkpoints++];
@@ -102,6 +104,20 @@ class Job {
     await rendezvous.open();
     this.#open.add(rendezvous);
     return rendezvous;
+  }
+
+  /** Has the end of a generation say what no host says. */
+  async spoilEnd(epoch: number): Promise<void> {
+    const store = await connectStore({ host: '127.0.0.1', port: this.#port, secret: 'secret' });
+    await store.set(`end/${epoch}`, new TextEncoder().encode('nothing'));
+    store.close();
+  }
+
+  /** Has a host leave, which is the latest one if none is named. */
+  async leave(host: StoreRendezvous | undefined = [...this.#open].at(-1)): Promise<void> {
+    if (host === undefined) return;
+    this.#open.delete(host);
+    await host.close();
   }
 
   /** Has a host lose its place, as if it had given no sign of life. */
@@ -196,6 +212,19 @@ describe('a generation', () => {
     await b.finish(second);
     expect(await Promise.all(ends)).toEqual([{ kind: 'finished' }, { kind: 'finished' }]);
     expect(await b.next(never)).toEqual({ kind: 'over', end: { kind: 'finished' } });
+  });
+
+  it('ends also with a failure of many words, and starts again', async () => {
+    const hosts = start({ maxRestarts: 1 });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no generation');
+    const reason = `Error: ${'long '.repeat(2000)}`;
+    await b.end(first, { kind: 'failed', failure: { rank: 1, node: 'node 1 (b)', reason } });
+    expect(await a.ended(first)).toMatchObject({
+      failure: { rank: 1, reason: reason.slice(0, 4096) },
+    });
+    expect(await gather([a, b])).toMatchObject([{ restarts: 1 }, { restarts: 1 }]);
   });
 
   it('ends for all hosts with what was said first, and starts again within the budget', async () => {
@@ -302,6 +331,26 @@ describe('a generation', () => {
   });
 });
 
+describe('the host that leads', () => {
+  it('waits for those that have to learn of the end, also if others have left the run before', async () => {
+    const hosts = start({ minRanks: 1 });
+    const a = await hosts.host('a');
+    let next = await gather([a, await hosts.host('b')]).then(([, own]) => own);
+    for (const name of ['c', 'd']) {
+      await hosts.leave();
+      const came = await hosts.host(name);
+      next = generationOf(await came.next(never));
+      expect(next).toMatchObject({ epoch: 0, nodeRank: 1 });
+    }
+    // This one waits for a place, and hears of the end as it looks for one.
+    const e = await hosts.host('e');
+    const waiting = e.next(never);
+    await sleep(100);
+    await hosts.leave(a);
+    expect(await waiting).toEqual({ kind: 'over', end: { kind: 'stopped', node: 'a' } });
+  });
+});
+
 describe('a host that is cut off', () => {
   it('ends its generation, comes again when it hears of the store, and takes part in the next one', async () => {
     const link = new Link();
@@ -354,6 +403,16 @@ describe('a host that is cut off', () => {
     link.mend();
   });
 
+  it('is never the one that leads, which cannot be cut off from itself', async () => {
+    const hosts = start();
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first, second] = await gather([a, b]);
+    if (first === undefined || second === undefined) throw new Error('no generation');
+    await hosts.spoilEnd(0);
+    expect(await a.ended(first)).toMatchObject({ kind: 'failed', isCutOff: false });
+    expect(await b.ended(second)).toMatchObject({ kind: 'failed', isCutOff: true });
+  });
+
   it('looks for its place after it was halted, because the others may have missed it', async () => {
     const hosts = start();
     const [a, b] = [await hosts.host('a'), await hosts.host('b')];
@@ -368,7 +427,11 @@ describe('a host that is cut off', () => {
     expect(hasEnded).toBe(false);
     // All hosts of this test are halted, so none misses another one.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600);
-    expect(await ended).toMatchObject({ kind: 'failed', isCutOff: true });
+    expect(await ended).toMatchObject({
+      kind: 'failed',
+      failure: { node: 'this host', reason: 'it was halted, and its place was given up' },
+      isCutOff: true,
+    });
   });
 
   it('is quiet before it is lost, and not once it is heard again', async () => {

@@ -123,16 +123,24 @@ export class BatchSender {
       this.#isOver = true;
       this.#flush();
     }
-    const limit = new AbortController();
-    const { signal } = limit;
-    await Promise.race([this.#sent, delay(CLOSE_MS, undefined, { signal }).catch(() => undefined)]);
-    limit.abort();
+    await withinLimit(this.#sent);
   }
 
-  /** Deletes what nobody has received, after `close`. Batches are received in order, so these are the last ones. */
+  /**
+   * Sends nothing more, and deletes what nobody has received. Batches are received in order, so these are the last ones. It
+   * does not wait for a store that does not answer.
+   */
   async discard(): Promise<void> {
-    let sequence = this.#sequence - 1;
-    while (sequence >= 0 && (await deleteBatch(this.#route, sequence))) sequence -= 1;
+    clearTimeout(this.#timer);
+    this.#isOver = true;
+    this.#isDue = false;
+    this.#queue = [];
+    const discarded = (async (): Promise<void> => {
+      await this.#sent;
+      let sequence = this.#sequence - 1;
+      while (sequence >= 0 && (await deleteBatch(this.#route, sequence))) sequence -= 1;
+    })();
+    await withinLimit(discarded);
   }
 
   #flushWithin(delayMs: number): void {
@@ -214,6 +222,14 @@ export async function receiveBatches(
   }
   while (await deleteBatch(route, sequence)) sequence += 1;
   return 'given up';
+}
+
+/** Waits for an answer of the store, but not for long. */
+async function withinLimit(answered: Promise<void> | undefined): Promise<void> {
+  const limit = new AbortController();
+  const { signal } = limit;
+  await Promise.race([answered, delay(CLOSE_MS, undefined, { signal }).catch(() => undefined)]);
+  limit.abort();
 }
 
 /** Deletes a batch. Returns whether it was there. A store that has ended has none. */

@@ -91,16 +91,18 @@ export class Conductor {
         ? { ...current, waiting: withoutNodes(current.waiting, lost) }
         : undefined,
     );
-    const { waiting, leader } = state;
+    const { waiting, leader, epoch } = state;
     const now = performance.now();
     // Without the leader there is no generation. Its ranks are about to end, and then it comes too.
     if (!waiting.some(({ id }) => id === leader)) return;
-    const ranks = ranksOf(waiting.slice(0, maxNodes));
+    const ranks = ranksOf(chosenOf(state, this.#options));
     if (waiting.length < minNodes || ranks < minRanks) {
       this.#lastCallSince = undefined;
       this.#announce(waitingText(state, this.#options));
-      if (waiting.length >= maxNodes) await this.#giveUp(tooFewRanksText(state, this.#options));
-      else if (now - this.#gatheringSince > times.joinTimeoutMs) {
+      // Those of the generation before may come after others that have waited for a place.
+      if (waiting.length >= maxNodes && epoch < 0) {
+        await this.#giveUp(tooFewRanksText(state, this.#options));
+      } else if (now - this.#gatheringSince > times.joinTimeoutMs) {
         await this.#giveUp(lateText(state, this.#options));
       }
       return;
@@ -128,28 +130,21 @@ export class Conductor {
   }
 
   async #begin(): Promise<void> {
-    const { shared, maxNodes, findResume } = this.#options;
+    const { shared, findResume } = this.#options;
     const { end } = await shared.read();
     const point = await findResume(end?.kind === 'failed' ? end.failure : undefined);
     this.#changes = [];
     this.#onHosts = () => undefined;
     await shared.update((state) => {
       if (point.kind === 'nowhere') return { ...state, phase: 'over' };
-      const nodes = state.waiting.toSorted(
-        (a, b) =>
-          Number(b.id === state.leader) - Number(a.id === state.leader) ||
-          (a.place ?? Infinity) - (b.place ?? Infinity) ||
-          0,
-      );
+      const nodes = chosenOf(state, this.#options);
       return {
         ...state,
         phase: 'running',
         epoch: state.epoch + 1,
-        nodes: nodes
-          .slice(0, maxNodes)
-          .map((node, place) => ({ ...node, admission: state.admissions + place })),
-        admissions: state.admissions + Math.min(nodes.length, maxNodes),
-        waiting: nodes.slice(maxNodes),
+        nodes: nodes.map((node, place) => ({ ...node, admission: state.admissions + place })),
+        admissions: state.admissions + nodes.length,
+        waiting: state.waiting.filter((node) => !nodes.includes(node)),
         resumeDirectory: point.directory,
         end: undefined,
       };
@@ -239,6 +234,30 @@ export class Conductor {
   }
 }
 
+/**
+ * Returns the hosts of the next generation, in the order of their places: the leader, then those that ask for places, then
+ * in the order in which they came. If these have too few ranks, those with more come before others.
+ */
+function chosenOf(
+  { waiting, leader }: RendezvousState,
+  { maxNodes, minRanks = 0 }: Pick<ConductorOptions, 'maxNodes' | 'minRanks'>,
+): readonly Arrival[] {
+  const ordered = waiting.toSorted(
+    (a, b) =>
+      Number(b.id === leader) - Number(a.id === leader) ||
+      // Infinity - Infinity is no number.
+      (a.place ?? Infinity) - (b.place ?? Infinity) ||
+      0,
+  );
+  const first = ordered.slice(0, maxNodes);
+  if (ranksOf(first) >= minRanks) return first;
+  const largest = ordered.toSorted(
+    (a, b) => Number(b.id === leader) - Number(a.id === leader) || b.ranks - a.ranks,
+  );
+  const chosen = new Set(largest.slice(0, maxNodes));
+  return ordered.filter((node) => chosen.has(node));
+}
+
 type Needed = Pick<ConductorOptions, 'minNodes' | 'maxNodes' | 'minRanks' | 'times'>;
 
 const ranksOf = (nodes: readonly Arrival[]): number =>
@@ -255,8 +274,9 @@ function lateText(state: RendezvousState, needed: Needed): string {
   return `only ${comeText(state, needed)} came within ${needed.times.joinTimeoutMs} ms`;
 }
 
-function tooFewRanksText({ waiting }: RendezvousState, { maxNodes, minRanks }: Needed): string {
-  const ranks = ranksOf(waiting.slice(0, maxNodes));
+function tooFewRanksText(state: RendezvousState, needed: Needed): string {
+  const { maxNodes, minRanks } = needed;
+  const ranks = ranksOf(chosenOf(state, needed));
   return `the ${maxNodes} hosts of the run have ${ranks} ranks, and --min-nproc asks for ${minRanks}`;
 }
 

@@ -40,7 +40,9 @@ export interface RendezvousState {
 /** The greatest number of ranks of a host. */
 const MAX_RANKS = 1024;
 
-const text = z.string().max(4096);
+/** The greatest length of a text. */
+const MAX_CHARACTERS = 4096;
+const text = z.string().max(MAX_CHARACTERS);
 const arrival = z.object({
   id: z.uuid(),
   name: z.string().max(255),
@@ -93,6 +95,14 @@ export function decodeEnd(bytes: Uint8Array): GenerationEnd {
 
 export function encodeJson(value: RendezvousState | GenerationEnd): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
+}
+
+/** Encodes the end of a generation. The reason of a failure is cut to the length that other hosts accept. */
+export function encodeEnd(end: GenerationEnd): Uint8Array {
+  if (end.kind !== 'failed') return encodeJson(end);
+  const { failure } = end;
+  const reason = failure.reason.slice(0, MAX_CHARACTERS);
+  return encodeJson({ ...end, failure: { ...failure, reason } });
 }
 
 function decode<T>(schema: z.ZodType<T>, what: string, bytes: Uint8Array): T {

@@ -8,7 +8,7 @@ import type { NextGeneration, Rendezvous } from './rendezvous.ts';
 import {
   type Arrival,
   decodeEnd,
-  encodeJson,
+  encodeEnd,
   endKey,
   finishedKey,
   LEFT_KEY,
@@ -65,6 +65,8 @@ export class StoreRendezvous implements Rendezvous {
   #beatsWithoutAnswer = 0;
   /** How this host said that the generation ended, until the store has received it. */
   #unheard: GenerationEnd | undefined;
+  /** Whether this host has learned from the others that its generation is over, or the run. */
+  #knowsEnd = false;
 
   constructor(options: StoreRendezvousOptions) {
     const { opened, own, times } = options;
@@ -141,7 +143,7 @@ export class StoreRendezvous implements Rendezvous {
     const { store } = this.#options.opened;
     this.#unheard ??= end;
     const tell = async (): Promise<void> => {
-      await store.compareSet(endKey(epoch), undefined, encodeJson(end));
+      await store.compareSet(endKey(epoch), undefined, encodeEnd(end));
       this.#unheard = undefined;
     };
     await this.#answered(tell());
@@ -151,7 +153,10 @@ export class StoreRendezvous implements Rendezvous {
     const { store } = this.#options.opened;
     const said = store
       .get(endKey(epoch), { timeoutMs: Infinity })
-      .then(decodeEnd)
+      .then((bytes) => {
+        this.#knowsEnd = true;
+        return decodeEnd(bytes);
+      })
       .catch((error: unknown) => this.#lose(whyLost(error)));
     return Promise.race([said, this.#cut.promise, this.#lost.promise]);
   }
@@ -188,7 +193,8 @@ export class StoreRendezvous implements Rendezvous {
     const leaving =
       server === undefined
         ? Promise.race([
-            store.add(LEFT_KEY, 1),
+            // A host that leaves while the others go on is not one that the end of the run waits for.
+            this.#knowsEnd ? store.add(LEFT_KEY, 1) : undefined,
             delay(LEAVE_MS, undefined, { ref: false }),
             this.#lost.promise,
           ])
@@ -242,7 +248,10 @@ export class StoreRendezvous implements Rendezvous {
           : { ...current, waiting: [...current.waiting, own] };
       });
       this.#leader = state.leader;
-      if (state.phase === 'over') return { kind: 'over', end: state.end ?? { kind: 'finished' } };
+      if (state.phase === 'over') {
+        this.#knowsEnd = true;
+        return { kind: 'over', end: state.end ?? { kind: 'finished' } };
+      }
       const nodeRank = seatIn(state);
       const seat = state.nodes[nodeRank];
       if (seat !== undefined) {
@@ -251,6 +260,7 @@ export class StoreRendezvous implements Rendezvous {
         this.#cut = Promise.withResolvers();
         this.#isTold = false;
         this.#unheard = undefined;
+        this.#knowsEnd = false;
         const { maxRestarts, minRanks } = this.#options;
         this.#canRestart = minRanks !== undefined || state.restarts < maxRestarts;
         return { kind: 'generation', generation: this.#generationOf(state, nodeRank) };
@@ -283,7 +293,9 @@ export class StoreRendezvous implements Rendezvous {
     const isSeated = nodes.some(
       (seat) => seat.id === id && seat.admission === this.#admission && seat.isLost !== true,
     );
-    if (phase === 'running' && !isSeated) this.#cut.resolve(this.#failure('it was halted'));
+    if (phase !== 'running' || isSeated) return;
+    const failure = { node: 'this host', reason: 'it was halted, and its place was given up' };
+    this.#cut.resolve({ kind: 'failed', failure, isCutOff: true });
   }
 
   async #beat(): Promise<void> {
@@ -357,7 +369,7 @@ export class StoreRendezvous implements Rendezvous {
       said === undefined
         ? { node, reason }
         : { ...said, reason: `${said.reason}; ${node} failed as well: ${reason}` };
-    return { kind: 'failed', failure, isCutOff: true };
+    return { kind: 'failed', failure, isCutOff: this.#conductor === undefined };
   }
 }
 

@@ -13,7 +13,10 @@ const WHILE_MS = 600_000;
 
 /** Connections of members broke, though all members are there. */
 export interface Break {
-  /** The members that others could not reach. Empty if the errors name none. */
+  /**
+   * The members that others could not reach. Those of which most say so come first, and of those that as many name, the
+   * last one. Empty if the errors name none.
+   */
   readonly unreached: readonly MemberSlot[];
   readonly reason: string;
 }
@@ -49,7 +52,8 @@ export class BrokenConnections {
 
   /**
    * Counts a break. Returns the rank that is no longer to be waited for, if one of its connections has broken too often:
-   * of those that others could not reach now, the one that was not reached most often.
+   * of those that others could not reach now, the one that was not reached most often, and then the first. Its breaks no
+   * longer count for those that it could not reach.
    */
   blame({ unreached }: Break, nowMs: number): Blame | undefined {
     const now = { atMs: nowMs, numbers: unreached.map(({ number }) => number) };
@@ -62,15 +66,26 @@ export class BrokenConnections {
       slot,
       count: this.#known.filter(({ numbers }) => numbers.includes(slot.number)).length,
     }));
-    const [worst] = counted.toSorted((a, b) => b.count - a.count || b.slot.number - a.slot.number);
-    return worst === undefined || worst.count < MAX_BREAKS ? undefined : worst;
+    const [worst] = counted.toSorted((a, b) => b.count - a.count);
+    if (worst === undefined || worst.count < MAX_BREAKS) return undefined;
+    const { number } = worst.slot;
+    this.#known = this.#known.map((each) =>
+      each.numbers.includes(number) ? { ...each, numbers: [number] } : each,
+    );
+    return worst;
   }
 
   #conclude(members: readonly MemberSlot[]): void {
     const reports = [...this.#reports.values()];
     this.forget();
-    const named = new Set(reports.flatMap(({ ranks }) => ranks));
-    const unreached = members.filter((_, rank) => named.has(rank));
+    const named = members.map((slot, rank) => ({
+      slot,
+      times: reports.filter(({ ranks }) => ranks.includes(rank)).length,
+    }));
+    const unreached = named
+      .filter(({ times }) => times > 0)
+      .toSorted((a, b) => b.times - a.times || b.slot.number - a.slot.number)
+      .map(({ slot }) => slot);
     this.#onBreak({ unreached, reason: reports[0]?.reason ?? '' });
   }
 }

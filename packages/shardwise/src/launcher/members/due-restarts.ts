@@ -23,13 +23,13 @@ export class DueRestarts {
 
   /** Keeps the place of a rank that is lost, unless it fails at each start. */
   add(slot: MemberSlot, end: RankEnd): void {
-    if (!slot.canStartAgain) return;
     const { number, hasCommitted } = slot;
     // Another rank, or whoever killed it, may be to blame.
     const isOwnFault = !hasCommitted && end.fate === undefined && !isAborted(end.error);
     const before = hasCommitted ? 0 : (this.#failedStarts.get(number) ?? 0);
     const failures = before + Number(isOwnFault);
     this.#failedStarts.set(number, failures);
+    if (!slot.canStartAgain) return;
     if (failures >= MAX_FAILED_STARTS) {
       this.#members.onNotice(
         `Rank ${number} has failed ${failures} times before its first commit, so it is not started again: ${describeEnd(end)}`,

@@ -49,15 +49,15 @@ export async function followLeader(
     if (start === undefined || isOver) return;
     const handle = start({
       restarts,
-      onMessage: (message) => send({ rank, told: { kind: 'message', message } }),
-      onMember: (message) => send({ rank, told: { kind: 'member', message } }),
-      onDoomed: (reason) => send({ rank, told: { kind: 'doomed', reason } }),
-      onEnd: (end) => send({ rank, told: { kind: 'end', end } }),
+      onMessage: (message) => send({ rank, restarts, told: { kind: 'message', message } }),
+      onMember: (message) => send({ rank, restarts, told: { kind: 'member', message } }),
+      onDoomed: (reason) => send({ rank, restarts, told: { kind: 'doomed', reason } }),
+      onEnd: (end) => send({ rank, restarts, told: { kind: 'end', end } }),
     });
     handles.set(rank, handle);
     const awaitEnd = async (): Promise<void> => {
       outcomes.set(rank, await handle.outcome);
-      send({ rank, told: { kind: 'closed' } });
+      send({ rank, restarts, told: { kind: 'closed' } });
     };
     void awaitEnd();
     if (stop.aborted) handle.order({ kind: 'stop' });
@@ -126,6 +126,7 @@ export async function followLeader(
     heedNoMore();
     heard.abort();
     await receiving;
-    await sender.close();
+    // Nobody receives what a host says that counts as lost.
+    await (isGivenUp ? sender.discard() : sender.close());
   }
 }

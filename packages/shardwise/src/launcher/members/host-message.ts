@@ -23,6 +23,8 @@ export interface Dismissal {
 /** What a launcher tells the one that leads of one of its ranks. */
 export interface FromHost {
   readonly rank: number;
+  /** How many ranks were started before it in its place. One of them may say something late. */
+  readonly restarts: number;
   readonly told:
     | { readonly kind: 'message'; readonly message: RankMessage }
     | { readonly kind: 'member'; readonly message: MemberMessage }
@@ -77,6 +79,7 @@ const toHost: z.ZodType<ToHost> = z.discriminatedUnion('kind', [
 
 const fromHost = z.object({
   rank,
+  restarts: count,
   told: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('message'), message: z.unknown().optional() }),
     z.object({ kind: z.literal('member'), message: z.unknown().optional() }),
@@ -95,11 +98,11 @@ const fromHost = z.object({
 });
 
 /** Returns the message in a form that JSON keeps. */
-export function plainFromHost({ rank, told }: FromHost): object {
-  if (told.kind !== 'end') return { rank, told };
+export function plainFromHost({ told, ...of }: FromHost): object {
+  if (told.kind !== 'end') return { ...of, told };
   const { error, ...end } = told.end;
   const encoded = error === undefined ? {} : { error: encodeError(error) };
-  return { rank, told: { kind: 'end', end: { ...end, ...encoded } } };
+  return { ...of, told: { kind: 'end', end: { ...end, ...encoded } } };
 }
 
 /** Returns undefined for anything that no launcher of this version sends. */
@@ -111,23 +114,23 @@ export function parseToHost(value: unknown): ToHost | undefined {
 export function parseFromHost(value: unknown): FromHost | undefined {
   const parsed = fromHost.safeParse(value).data;
   if (parsed === undefined) return undefined;
-  const { rank, told } = parsed;
+  const { told, ...of } = parsed;
   switch (told.kind) {
     case 'message': {
       const message = parseRankMessage(told.message);
-      return message?.rank === rank ? { rank, told: { kind: 'message', message } } : undefined;
+      return message?.rank === of.rank ? { ...of, told: { kind: 'message', message } } : undefined;
     }
     case 'member': {
       const message = parseMemberMessage(told.message);
-      return message && { rank, told: { kind: 'member', message } };
+      return message && { ...of, told: { kind: 'member', message } };
     }
     case 'end': {
       const error = told.end.error === undefined ? undefined : decodeError(told.end.error);
-      return { rank, told: { kind: 'end', end: { ...told.end, error } } };
+      return { ...of, told: { kind: 'end', end: { ...told.end, error } } };
     }
     case 'doomed':
     case 'closed':
-      return { rank, told };
+      return { ...of, told };
     default:
       return told satisfies never;
   }

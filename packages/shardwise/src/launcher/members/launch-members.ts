@@ -103,6 +103,7 @@ class MembersLaunch {
     } finally {
       isOver = true;
       clearTimeout(this.#grace);
+      this.#broken.forget();
       heedNoMore();
       await Promise.all(this.#ending);
       await hosts?.close();
@@ -134,7 +135,8 @@ class MembersLaunch {
     this.#running.delete(slot);
     if (this.#running.size === 0) this.#over.resolve();
     else if (!this.#isEnding && !this.#isOver && !this.#hasRunning(slot.host)) {
-      this.#hosts?.giveUp(slot.host, describeEnd(outcome));
+      // If the host was lost, whoever has its place now has not failed.
+      if (slot.canStartAgain) this.#hosts?.giveUp(slot.host, describeEnd(outcome));
     }
   }
 
@@ -366,6 +368,7 @@ class MembersLaunch {
   /** Releases the ranks from their calls, and ends those that do not end by themselves. */
   #release({ rank, reason }: LaunchEnd): void {
     if (this.#grace !== undefined) return;
+    this.#broken.forget();
     this.#endAll({ kind: 'abort', rank, reason });
     this.#grace = setTimeout(() => this.#force(), this.#options.graceMs ?? GRACE_MS);
   }
@@ -377,7 +380,6 @@ class MembersLaunch {
   /** Asks all ranks to end. None is started again. */
   #endAll(order: Exclude<LauncherOrder, { readonly kind: 'membership' }>): void {
     this.#due.giveUp();
-    this.#broken.forget();
     for (const slot of this.#slots) slot.order(order);
   }
 

@@ -82,8 +82,10 @@ export class RemoteHost {
   async #receive(link: HostLink): Promise<void> {
     const end = await receiveBatches(fromHostRoute(link), this.#end.signal, (value) => {
       const message = parseFromHost(value);
-      // A host may only speak of ranks that it was asked to start.
-      if (message !== undefined) this.#ranks.get(message.rank)?.hear(message.told);
+      if (message === undefined) return;
+      // A host may only speak of ranks that it was asked to start. One that was ended may speak when it was given up.
+      const rank = this.#ranks.get(message.rank);
+      if (rank?.restarts === message.restarts) rank.hear(message.told);
     });
     if (end === 'broken') this.#break('it sent what is no batch of messages');
   }
@@ -107,6 +109,10 @@ class RemoteRank implements RankHandle {
     this.#send = send;
     this.outcome = this.#run();
     send({ kind: 'start', rank, restarts: start.restarts });
+  }
+
+  get restarts(): number {
+    return this.#start.restarts;
   }
 
   order(order: LauncherOrder): void {

@@ -1,5 +1,6 @@
 import { ShardwiseError, TensorStateError } from '@shardwise/core/extend';
 import { reasonText } from '@shardwise/core/spec';
+import { failureKind } from '../../launcher/failure-kind.ts';
 import type { LaunchEnd } from '../../launcher/launch.ts';
 import { MAX_CHARACTERS, type MemberMessage } from '../../launcher/ranks/member-message.ts';
 import type { Membership } from '../../launcher/ranks/rank-data.ts';
@@ -84,8 +85,8 @@ export class MemberLink {
   /**
    * Whether this rank goes on after something threw in the membership `epoch`. It does if that is what comes of a rank
    * that is gone, and the launcher has said who goes on. While ranks join each other (`isJoining`), any error may come of
-   * that, such as one of a connection. The launcher is told of it: if the other rank is still there, all of them make new
-   * connections.
+   * that. The launcher is told of those of connections: if the other rank is still there, all of them make new ones. What
+   * is wrong with this rank alone, such as its device, ends it.
    */
   async goesOnAfter(epoch: number, error: unknown, isJoining: boolean): Promise<boolean> {
     if (error instanceof MembershipChange) return true;
@@ -93,7 +94,9 @@ export class MemberLink {
       const mayBe = isJoining && !(error instanceof TensorStateError);
       if (!mayBe && !isOfLostRank(error)) return false;
       const isKnown = (): boolean => this.#aborted !== undefined || this.hasChanged(epoch);
-      if (!isKnown()) this.send({ kind: 'broken', epoch, ...unreachedIn(error) });
+      if (!isKnown() && mayBeOfConnection(error)) {
+        this.send({ kind: 'broken', epoch, ...unreachedIn(error) });
+      }
       await this.#until(isKnown, HEARING_MS);
     }
     return this.#aborted === undefined && this.hasChanged(epoch);
@@ -138,6 +141,13 @@ export function isOfLostRank(error: unknown): boolean {
       ShardwiseError.isInstance(cause) &&
       (cause.code === 'COLLECTIVE_ABORTED' || cause.code === 'COLLECTIVE'),
   );
+}
+
+/** Whether an error may be one of connections. Those of a device, of options and of the script come again with new ones. */
+function mayBeOfConnection(error: unknown): boolean {
+  if (isOfLostRank(error)) return true;
+  if (ShardwiseError.isInstance(error)) return error.code.startsWith('COLLECTIVE');
+  return failureKind(error) === undefined;
 }
 
 /** The ranks that could not be reached, as an error says, and why. */
