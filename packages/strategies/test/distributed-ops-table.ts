@@ -90,10 +90,8 @@ async function check(name: string, spec: OpCase, { sizes, places }: Drawn): Prom
     if (whole.grad === null || local.grad === null) throw new TypeError(`${title}: no gradient`);
     const wanted = partOf(whole.grad, layout, mesh);
     // An element of a gradient may be the rest of terms as large as the largest element, which round by themselves.
-    const largest = Math.max(
-      1,
-      ...Array.from(await whole.grad.data(), (each) => Math.abs(Number(each))),
-    );
+    const elements = Array.from(await whole.grad.data(), Number);
+    const largest = Math.max(1, ...elements.map(Math.abs));
     gradientError = Math.max(
       gradientError,
       await difference(local.grad.div(largest), wanted.div(largest)),
