@@ -321,6 +321,20 @@ test('a token beyond the vocabulary is an error, and no row of blocks', async ()
   await expect(logits.data()).rejects.toMatchObject({ code: 'INDEX' });
 });
 
+test.each(['llama', 'gemma2'])(
+  'embeddings of %s for which a file has no blocks are an error',
+  async (name) => {
+    const resized = {
+      file: 'model.gguf',
+      config: { vocab_size: 20 },
+      allowMismatched: [/embed_tokens|lm_head/],
+    };
+    await expect(fromPretrained(fileOf(name), { ...resized, quantized: true })).rejects.toThrow(
+      /'model\.embed_tokens\.weight' of .* in blocks of few bits/,
+    );
+  },
+);
+
 test('embeddings in blocks do not train', async () => {
   const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf', quantized: true });
   const lora = { targetModules: 'all-linear', modulesToSave: ['embed_tokens'] } as const;
