@@ -141,6 +141,20 @@ test('with a dtype, all that is not in blocks has it, and the logits are those o
   expect(decoded.parameters().every(({ dtype }) => dtype === 'f32')).toBe(true);
 });
 
+test.each([
+  ['f32', 'bf16'],
+  ['bf16', 'f32'],
+] as const)(
+  'the embeddings of a model of %s that is converted to %s are of that dtype, too',
+  async (from, to) => {
+    const options = { file: 'model.gguf', quantized: true } as const;
+    const model = await fromPretrained(fileOf('llama'), { ...options, dtype: from });
+    await model.to(to);
+    const logits = noGrad(() => model.forward(fromData(Int32Array.of(3, 4), [1, 2], 'i32')));
+    expect(logits.dtype).toBe(to);
+  },
+);
+
 test('frequencies that are scaled as those of Llama 3 are found in the factors of a file', async () => {
   const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf' });
   expect(model.configJson()).toMatchObject({
