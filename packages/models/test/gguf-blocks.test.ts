@@ -141,6 +141,20 @@ test('with a dtype, all that is not in blocks has it, and the logits are those o
   expect(decoded.parameters().every(({ dtype }) => dtype === 'f32')).toBe(true);
 });
 
+test.each([
+  ['f32', 'bf16'],
+  ['bf16', 'f32'],
+] as const)(
+  'the embeddings of a model of %s that is converted to %s are of that dtype, too',
+  async (from, to) => {
+    const options = { file: 'model.gguf', quantized: true } as const;
+    const model = await fromPretrained(fileOf('llama'), { ...options, dtype: from });
+    await model.to(to);
+    const logits = noGrad(() => model.forward(fromData(Int32Array.of(3, 4), [1, 2], 'i32')));
+    expect(logits.dtype).toBe(to);
+  },
+);
+
 test('frequencies that are scaled as those of Llama 3 are found in the factors of a file', async () => {
   const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf' });
   expect(model.configJson()).toMatchObject({
@@ -248,11 +262,92 @@ test.each(Object.keys(models))(
   },
 );
 
+/** A file of a small Llama, all of whose matrices are blocks of zeros, of a type of which 256 elements take 144 bytes. */
+function zerosInBlocks(type: GgufBlockName): Parameters<typeof fromPretrained>[0] {
+  const u32 = (value: number): number[] => [...Buffer.from(Uint32Array.of(value).buffer)];
+  const u64 = (value: number): number[] => [...u32(value), ...u32(0)];
+  const text = (value: string): number[] => [...u64(value.length), ...Buffer.from(value)];
+  const sizes = {
+    block_count: 1,
+    context_length: 16,
+    embedding_length: 256,
+    feed_forward_length: 256,
+    'attention.head_count': 2,
+  };
+  const metadata = [
+    [...text('general.architecture'), ...u32(8), ...text('llama')],
+    [
+      ...text('llama.attention.layer_norm_rms_epsilon'),
+      ...u32(6),
+      ...Buffer.from(Float32Array.of(1e-6).buffer),
+    ],
+    ...Object.entries(sizes).map(([key, value]) => [
+      ...text(`llama.${key}`),
+      ...u32(4),
+      ...u32(value),
+    ]),
+  ];
+  const parts = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'];
+  const norms = ['output_norm', 'blk.0.attn_norm', 'blk.0.ffn_norm'];
+  let offset = 0;
+  const tensor = (name: string, dims: readonly number[], kind: number, byteLength: number) => {
+    const info = [
+      ...text(`${name}.weight`),
+      ...u32(dims.length),
+      ...dims.flatMap(u64),
+      ...u32(kind),
+    ];
+    const whole = [...info, ...u64(offset)];
+    offset += byteLength;
+    return whole;
+  };
+  const tensors = [
+    ...norms.map((name) => tensor(name, [256], 0, 1024)),
+    tensor('token_embd', [256, 8], numbers[type], 8 * 144),
+    ...parts.map((part) => tensor(`blk.0.${part}`, [256, 256], numbers[type], 256 * 144)),
+  ];
+  const counts = [...u64(tensors.length), ...u64(metadata.length)];
+  const head = [
+    ...Buffer.from('GGUF'),
+    ...u32(3),
+    ...counts,
+    ...metadata.flat(),
+    ...tensors.flat(),
+  ];
+  const file = new Uint8Array(Math.ceil(head.length / 32) * 32 + offset);
+  file.set(head);
+  return pickedFolder([new File([file], 'model.gguf')]);
+}
+
+test('blocks of another format are refused, also if they have as many bytes', async () => {
+  const file = 'model.gguf';
+  const model = await fromPretrained(zerosInBlocks('Q4_K'), { file, quantized: true });
+  await expect(loadPretrained(model, zerosInBlocks('Q4_0'), { file })).rejects.toThrow(
+    /8 different: model\.embed_tokens\.weight \(blocks of Q4_0, not Q4_K\)/,
+  );
+  const report = await loadPretrained(model, zerosInBlocks('Q4_K'), { file });
+  expect(report).toEqual({ missing: [], unexpected: [] });
+});
+
 test('a token beyond the vocabulary is an error, and no row of blocks', async () => {
   const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf', quantized: true });
   const logits = noGrad(() => model.forward(fromData(Int32Array.of(3, 16), [1, 2], 'i32')));
   await expect(logits.data()).rejects.toMatchObject({ code: 'INDEX' });
 });
+
+test.each(['llama', 'gemma2'])(
+  'embeddings of %s for which a file has no blocks are an error',
+  async (name) => {
+    const resized = {
+      file: 'model.gguf',
+      config: { vocab_size: 20 },
+      allowMismatched: [/embed_tokens|lm_head/],
+    };
+    await expect(fromPretrained(fileOf(name), { ...resized, quantized: true })).rejects.toThrow(
+      /'model\.embed_tokens\.weight' of .* in blocks of few bits/,
+    );
+  },
+);
 
 test('embeddings in blocks do not train', async () => {
   const model = await fromPretrained(fileOf('llama'), { file: 'model.gguf', quantized: true });

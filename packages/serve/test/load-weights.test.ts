@@ -1,4 +1,5 @@
-import { noGrad } from '@shardwise/core';
+import { nn, noGrad } from '@shardwise/core';
+import { Generator } from '@shardwise/core/extend';
 import type { PretrainedModel } from '@shardwise/models';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { complete, type Completion } from '../src/engine/complete.ts';
@@ -111,6 +112,21 @@ describe('An engine that is given other weights', () => {
     );
     expect(engine.statistics).toMatchObject({ running: 0, waiting: 0, usedBlocks: 0 });
     await engine.dispose();
+  });
+
+  test('computes keys and values anew when new parameters replace some of the old ones.', async () => {
+    const model = randomModel('llama');
+    const engine = new Engine(model);
+    await change(model);
+    await answer(engine);
+    const name = 'model.layers.0.mlp.down_proj.weight';
+    const old = new Map(model.namedParameters()).get(name) ?? expect.fail();
+    const { numel, shape } = old;
+    const replacement = new nn.Parameter(new Generator(2).normal(numel, 0, 0.2), shape);
+    model.replaceParameters(new Map([[old, replacement]]));
+    const { tokens, logProbabilities } = await answer(engine);
+    expect(logProbabilities).toEqual(await ofModel(model, tokens));
+    expect(engine.statistics.prefixTokens).toBe(0);
   });
 
   test('runs no step while they are loaded, also for a request that comes meanwhile.', async () => {

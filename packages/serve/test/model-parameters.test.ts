@@ -45,6 +45,15 @@ test.each(Object.entries(changes))('%s is found when it has changed', (_, change
   expect(parameters.found.every((each, at) => each === present[at])).toBe(true);
 });
 
+test('a field that holds no parameter changes nothing', () => {
+  const model = Object.assign(new Model(), { passes: 0 });
+  const parameters = new ModelParameters([model]);
+  const { found } = parameters;
+  model.passes++;
+  parameters.find();
+  expect(parameters.found).toBe(found);
+});
+
 test('a model in which nothing has changed is not searched again', () => {
   const model = new Model();
   const parameters = new ModelParameters([model]);

@@ -238,6 +238,24 @@ describe('An application that divides requests between replicas', () => {
       expect(app.open).toBe(0);
     });
 
+    test('within an event of a stream, says so in its place.', async () => {
+      const lost = await serve((response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        response.write('data: {"first":', () => {
+          response.write('1}\n\ndata: {"second":', () => response.destroy());
+        });
+      });
+      const app = appOf([lost], { onRankFailure });
+      const text = await (await app.post()).text();
+      const events = text.split('\n\n').filter((each) => each !== '');
+      const [first, last, ...rest] = events.map((each): unknown =>
+        JSON.parse(each.replace(/^data: /, '')),
+      );
+      expect([first, rest]).toEqual([{ first: 1 }, []]);
+      expect(last).toMatchObject({ error: { code: 'rank_lost' } });
+      expect(app.open).toBe(0);
+    });
+
     test('before the first event of a stream, says so or has another one begin anew.', async () => {
       const [lost, other] = await Promise.all([
         serve((response) => {

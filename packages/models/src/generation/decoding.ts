@@ -1,4 +1,4 @@
-import { fromData, noGrad, type Tensor } from '@shardwise/core/extend';
+import { evaluating, fromData, noGrad, type Tensor } from '@shardwise/core/extend';
 import { onEveryRank } from '@shardwise/strategies';
 import type { ForwardCall } from '../model/forward-call.ts';
 import { ContiguousCache } from './contiguous-cache.ts';
@@ -156,7 +156,7 @@ async function scoresOf(
   call: ForwardCall,
 ): Promise<readonly Float32Array[]> {
   // Rows are padded on the left, so that their last tokens are in one column.
-  const logits = noGrad(() => model.forward(ids, { ...call, logitsToKeep: 1 }));
+  const logits = noGrad(() => evaluating(() => model.forward(ids, { ...call, logitsToKeep: 1 })));
   const whole = hasStages ? await onEveryRank(logits) : logits;
   const last = noGrad(() => whole.select(1, -1).to('f32'));
   const data = await last.data();

@@ -11,14 +11,14 @@ import {
 } from './generation-options.ts';
 import { logSoftmax, processorsOf } from './logits-processors.ts';
 import { endOf } from './stopping.ts';
-import { eosOf, evaluating, settingsOf, streamTokens } from './stream-tokens.ts';
+import { eosOf, settingsOf, streamTokens } from './stream-tokens.ts';
 
 /**
  * Continues prompts, which may have different lengths, until each has ended: greedily, by draws, or by beam search.
- * Returns each prompt with its new tokens. The model is in evaluation meanwhile. Where ranks have parts of a model, all
- * of them must call it; they get the same tokens if they have the same rows. Ranks of a pipeline keep no keys and values,
- * so each token costs a pass over its row there. Throws ConfigError for prompts that are empty or longer than the
- * context, and for options that are out of range or have no effect.
+ * Returns each prompt with its new tokens. Its passes are those of evaluation, and the model keeps its mode. Where ranks
+ * have parts of a model, all of them must call it; they get the same tokens if they have the same rows. Ranks of a pipeline
+ * keep no keys and values, so each token costs a pass over its row there. Throws ConfigError for prompts that are empty or
+ * longer than the context, and for options that are out of range or have no effect.
  *
  *     const [tokens] = await generate(model, [tokenizer.encode('Once upon').inputIds], { maxNewTokens: 64 });
  */
@@ -66,7 +66,6 @@ async function searchBeams(
     facts,
     prompts.flatMap((prompt) => Array.from({ length: numBeams }, () => prompt)),
   );
-  const restore = evaluating(facts.module);
   try {
     let scores = await decoding.start();
     for (;;) {
@@ -93,7 +92,6 @@ async function searchBeams(
       scores = await decoding.next(await tokensOfFirst(tokens, facts.sameRowsAxes));
     }
   } finally {
-    restore();
     decoding.dispose();
   }
   return prompts.map((prompt, index) => [...prompt, ...(searches[index]?.rows[0] ?? [])]);

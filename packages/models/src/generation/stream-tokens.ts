@@ -1,4 +1,4 @@
-import { checkOptions, defaultGenerator, type Module } from '@shardwise/core/extend';
+import { checkOptions, defaultGenerator } from '@shardwise/core/extend';
 import { anyGoesOn, tokensOfFirst } from './agreement.ts';
 import { drawToken, mostLikely } from './choose-token.ts';
 import { decodingOf } from './decoding.ts';
@@ -13,10 +13,10 @@ import { processorsOf } from './logits-processors.ts';
 import { endOf } from './stopping.ts';
 
 /**
- * Continues prompts, and yields the new token of each row as soon as it is known; null for rows that have ended. The
- * model is in evaluation meanwhile. Where ranks have parts of a model, all of them must iterate; they get the same tokens
- * if they have the same rows. Throws ConfigError for prompts that are empty or longer than the context, and for options
- * that are out of range or have no effect.
+ * Continues prompts, and yields the new token of each row as soon as it is known; null for rows that have ended. Its
+ * passes are those of evaluation, and the model keeps its mode. Where ranks have parts of a model, all of them must iterate;
+ * they get the same tokens if they have the same rows. Throws ConfigError for prompts that are empty or longer than the
+ * context, and for options that are out of range or have no effect.
  *
  *     for await (const [token] of streamTokens(model, [prompt], { maxNewTokens: 64 })) { … }
  */
@@ -38,7 +38,6 @@ export async function* streamTokens(
   const added: number[][] = prompts.map(() => []);
   const ended = new Set<number>();
   const decoding = decodingOf(model, facts, prompts);
-  const restore = evaluating(facts.module);
   try {
     let scores = await decoding.start();
     for (;;) {
@@ -61,21 +60,8 @@ export async function* streamTokens(
       scores = await decoding.next(tokens);
     }
   } finally {
-    restore();
     decoding.dispose();
   }
-}
-
-/** Puts a model into evaluation. Returns a function that gives each module its mode again. */
-export function evaluating(model: Module): () => void {
-  const before = model.namedModules().map(([, module]) => [module, module.training] as const);
-  if (before.some(([, training]) => training)) model.eval();
-  return () => {
-    // Parents come first, so that the mode of a child replaces that of its parent. Most have their parents' mode.
-    for (const [module, training] of before) {
-      if (module.training !== training) module.train(training);
-    }
-  };
 }
 
 export function settingsOf({

@@ -5,7 +5,7 @@ import { columnsOf, decodedRowsAt } from './blocked-rows.ts';
 export class BlockedEmbedding extends Embedding {
   readonly format: DecodedFormat;
   /** The dtype of the vectors. */
-  readonly dtype: Tensor['dtype'];
+  dtype: Tensor['dtype'];
 
   /** Shape: weight u8 [numEmbeddings, bytes of a row]. */
   constructor(weight: Parameter, format: DecodedFormat, dtype: Tensor['dtype']) {
@@ -18,6 +18,11 @@ export class BlockedEmbedding extends Embedding {
   /** Shape: indices i32 N -> [N.., embeddingDim]. */
   override forward(indices: Tensor): Tensor {
     return decodedRowsAt(indices, this).to(this.dtype);
+  }
+
+  /** The blocks stay as they are, but not what is made of them. */
+  protected override converted(dtype: Tensor['dtype']): void {
+    this.dtype = dtype;
   }
 
   protected override describe(): string {

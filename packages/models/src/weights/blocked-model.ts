@@ -71,14 +71,16 @@ function inBlocks(
   return new QuantizedLinear({ ...parts, bias: layer.bias, isTransposedInFiles: false });
 }
 
-/** The names of the weights of a model that are the blocks of a file. */
-export function namesOfBlocks(model: Module): ReadonlySet<string> {
-  const names = model
+/** The formats of the weights of a model that are the blocks of a file, by their names. */
+export function formatsOfBlocks(model: Module): ReadonlyMap<string, string> {
+  const formats = model
     .namedModules()
     .flatMap(([path, layer]) =>
-      isKeptInBlocks(layer) && isGgufFormat(layer.format) ? `${path}.weight` : [],
+      isKeptInBlocks(layer) && isGgufFormat(layer.format)
+        ? [[`${path}.weight`, layer.format.name] as const]
+        : [],
     );
-  return new Set(names);
+  return new Map(formats);
 }
 
 /** Throws ConfigError. */

@@ -33,7 +33,7 @@ import {
 import { type Architecture, type BuildOptions, modelFromConfig } from '../model/architecture.ts';
 import type { ForwardCall } from '../model/forward-call.ts';
 import type { PretrainedModel } from '../model/pretrained-model.ts';
-import { QuantizedLinear } from '../quantized/quantized-linear.ts';
+import { isKeptInBlocks } from '../quantized/kept-in-blocks.ts';
 import { keepBlocks, withoutBlocks } from './blocked-model.ts';
 import { isGguf } from './find-weights.ts';
 import { ggufConfig } from './gguf/gguf-config.ts';
@@ -246,20 +246,19 @@ async function compare(
   return { source: stored, isComplete: kept.length === 0 };
 }
 
-/** Throws CheckpointError if a folder lacks the weight of a layer that is to be quantized, which nothing else gives values. */
+/** Throws CheckpointError if a folder lacks the weight of a layer that is to be in blocks, which nothing else gives values. */
 function requireBlocks(model: Module, kept: readonly string[], place: string): void {
   const layers = new Map(model.namedModules());
-  const name = kept.find(
-    (each) =>
-      each.endsWith('.weight') &&
-      layers.get(each.slice(0, -'.weight'.length)) instanceof QuantizedLinear,
-  );
+  const name = kept.find((each) => {
+    const layer = each.endsWith('.weight') ? layers.get(each.slice(0, -'.weight'.length)) : null;
+    return layer != null && isKeptInBlocks(layer);
+  });
   if (name === undefined) return;
   throw new CheckpointError(
     {
       asked: `'${name}' of ${place} in blocks of few bits`,
       found: 'no weight of this name and shape',
-      todo: 'Load a folder that has it, or leave the layer out of targetModules of quantize',
+      todo: 'Load a folder that has it, leave the layer out of targetModules of quantize, or leave quantized out',
     },
     { place, name },
   );

@@ -12,7 +12,7 @@ import {
   type TensorSource,
 } from '@shardwise/core/extend';
 import { adapterParameters, isLoraLayer } from '../lora/lora-layer.ts';
-import { namesOfBlocks } from './blocked-model.ts';
+import { formatsOfBlocks } from './blocked-model.ts';
 import { isGguf, openWeights } from './find-weights.ts';
 import { ggufSource } from './gguf/gguf-source.ts';
 import { quantizingSource } from './quantizing-source.ts';
@@ -79,9 +79,9 @@ export async function openWeightsOf(
   folder: ModelFolder,
   file: string | undefined,
 ): Promise<TensorSource> {
-  const names = namesOfBlocks(model);
-  if (names.size > 0 && file !== undefined && isGguf(file)) {
-    return (await ggufSource(folder, file)).withBytes(names);
+  const formats = formatsOfBlocks(model);
+  if (formats.size > 0 && file !== undefined && isGguf(file)) {
+    return (await ggufSource(folder, file)).withBytes(formats);
   }
   return stackedSource(await openWeights(folder, file), model);
 }

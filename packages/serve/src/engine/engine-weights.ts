@@ -1,4 +1,10 @@
-import { checkOptions, type Module, option, type OptionRules } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  type Module,
+  option,
+  type OptionRules,
+  type Parameter,
+} from '@shardwise/core/extend';
 import type { Scheduler } from '../scheduling/scheduler.ts';
 import { ModelParameters } from './model-parameters.ts';
 import { weightsVersion } from './weights-version.ts';
@@ -37,7 +43,9 @@ export class EngineWeights {
   readonly #scheduler: Scheduler;
   readonly #pending: PendingLoad[] = [];
   #loading: Promise<void> | null = null;
-  #seen: number;
+  /** The parameters that `beforeStep` saw. New ones that replace them may be of a lower version. */
+  #seen: readonly Parameter[];
+  #seenVersion: number;
   #version: string | null = null;
   #loads = 0;
   #failures = 0;
@@ -45,7 +53,8 @@ export class EngineWeights {
   constructor(modules: readonly Module[], scheduler: Scheduler) {
     this.#scheduler = scheduler;
     this.#parameters = new ModelParameters(modules);
-    this.#seen = weightsVersion(this.#parameters.found);
+    this.#seen = this.#parameters.found;
+    this.#seenVersion = weightsVersion(this.#seen);
   }
 
   /** How often weights were loaded, how often that failed, and what the present ones are called. */
@@ -63,7 +72,8 @@ export class EngineWeights {
 
   /** Whether the weights are those that `beforeStep` saw. */
   get isCurrent(): boolean {
-    return weightsVersion(this.#parameters.found) === this.#seen;
+    const { found } = this.#parameters;
+    return found === this.#seen && weightsVersion(found) === this.#seenVersion;
   }
 
   /** Rejects with the error of `load`, after which the engine goes on. */
@@ -93,7 +103,8 @@ export class EngineWeights {
     }
     this.#parameters.find();
     if (this.isCurrent) return;
-    this.#seen = weightsVersion(this.#parameters.found);
+    this.#seen = this.#parameters.found;
+    this.#seenVersion = weightsVersion(this.#seen);
     this.#scheduler.restart();
   }
 

@@ -20,28 +20,27 @@ export class ModelParameters {
     this.#find();
   }
 
-  /** Those that the modules had at the last `find`. */
+  /** Those that the modules had at the last `find`. The same list as before if they are the same ones. */
   get found(): readonly Parameter[] {
     return this.#found;
   }
 
   /** Looks for parameters that have come or gone. */
   find(): void {
-    const isSame = this.#seen.every(({ module, members }) => {
-      const present = membersOf(module);
-      return (
-        present.length === members.length &&
-        present.every((each, at) => Object.is(each, members[at]))
-      );
-    });
+    const isSame = this.#seen.every(({ module, members }) => isEqual(membersOf(module), members));
     if (!isSame) this.#find();
   }
 
   #find(): void {
     const modules = this.#modules.flatMap((each) => each.namedModules());
     this.#seen = modules.map(([, module]) => ({ module, members: membersOf(module) }));
-    this.#found = this.#modules.flatMap((module) => module.parameters());
+    const found = this.#modules.flatMap((module) => module.parameters());
+    if (!isEqual(found, this.#found)) this.#found = found;
   }
+}
+
+function isEqual(some: readonly unknown[], others: readonly unknown[]): boolean {
+  return some.length === others.length && some.every((each, at) => Object.is(each, others[at]));
 }
 
 /** The values of the fields of a module, and the children that a list or a dict of modules has elsewhere. */

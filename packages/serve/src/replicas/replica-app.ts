@@ -187,8 +187,8 @@ async function streamOf(
   answer: IncomingMessage,
   onEnd: () => void,
 ): Promise<ReadableStream<Uint8Array>> {
-  const parts = answer[Symbol.asyncIterator]();
-  const first = await parts.next();
+  const events = eventsOf(answer);
+  const first = await events.next();
   let next: typeof first | null = first;
   let isOver = false;
   // A client that leaves while a part is awaited cancels the stream, and then ends the wait, too.
@@ -199,13 +199,12 @@ async function streamOf(
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
-        const { done, value } = next ?? (await parts.next());
+        const { done, value } = next ?? (await events.next());
         next = null;
         if (done !== true) return controller.enqueue(value);
       } catch {
         if (isOver) return;
-        // Blank lines end an event of which a part was sent.
-        controller.enqueue(new TextEncoder().encode(`\n\n${eventOf(rankLost().body())}`));
+        controller.enqueue(new TextEncoder().encode(eventOf(rankLost().body())));
       }
       endOnce();
       controller.close();
@@ -215,6 +214,25 @@ async function streamOf(
       answer.destroy();
     },
   });
+}
+
+/** Whole events, so that another one can follow where the answer is cut off within one. */
+async function* eventsOf(answer: AsyncIterable<unknown>): AsyncGenerator<Uint8Array, void, void> {
+  let rest = Buffer.alloc(0);
+  for await (const part of answer) {
+    if (!(part instanceof Uint8Array)) continue;
+    const all = Buffer.concat([rest, part]);
+    const end = Math.max(...['\n\n', '\r\n\r\n'].map((mark) => endOfLast(all, mark)));
+    rest = all.subarray(end);
+    if (end > 0) yield all.subarray(0, end);
+  }
+  if (rest.length > 0) yield rest;
+}
+
+/** Where the last one of some marks ends. 0 if there is none. */
+function endOfLast(bytes: Buffer, mark: string): number {
+  const at = bytes.lastIndexOf(mark);
+  return at < 0 ? 0 : at + mark.length;
 }
 
 function isRefused(error: unknown): boolean {

@@ -168,6 +168,7 @@ export abstract class Module {
       replacements.set(tensor, await inDType(tensor, dtype));
     }
     this.#replace(tensors, replacements);
+    for (const [, module] of this.namedModules()) module.converted(dtype);
     return this;
   }
 
@@ -252,6 +253,9 @@ export abstract class Module {
   protected nameOf(field: string): string {
     return field;
   }
+
+  /** Called when `to` of this module, or of one above it, has converted all floats. Default: nothing is left to do. */
+  protected converted(_dtype: DType): void {}
 
   #own<T>(is: (value: unknown) => value is T): Named<T>[] {
     this.#requireMembers();

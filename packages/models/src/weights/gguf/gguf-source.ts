@@ -38,8 +38,11 @@ export interface GgufSource extends TensorSource {
   readonly file: GgufFile;
   /** How the file keeps a tensor. Null if its numbers are not in blocks, or if there is no such tensor. */
   blocksOf(name: string): QuantisedType | null;
-  /** The same tensors, but with these ones as the bytes of their blocks: u8 [rows, bytes of a row]. */
-  withBytes(names: ReadonlySet<string>): TensorSource;
+  /**
+   * The same tensors, but with those of these names as the bytes of their blocks: u8 [rows, bytes of a row]. `formats` has the
+   * format in which each is asked for. Blocks of another one may have as many bytes, and do not fit.
+   */
+  withBytes(formats: ReadonlyMap<string, string>): TensorSource;
 }
 
 /**
@@ -56,12 +59,21 @@ export async function ggufSource(folder: ModelFolder, name: string): Promise<Ggu
       const type = entries.get(tensor)?.tensor.type;
       return type === undefined || type.decode === null ? null : type;
     },
-    withBytes(names) {
+    withBytes(formats) {
       const all = [...entries].map(([own, entry]): [string, Entry] => [
         own,
-        names.has(own) ? inBytes(entry) : entry,
+        formats.has(own) ? inBytes(entry) : entry,
       ]);
-      return sourceOf(folder, name, new Map(all));
+      return {
+        ...sourceOf(folder, name, new Map(all)),
+        whyNot(tensor) {
+          const found = entries.get(tensor)?.tensor.type.name;
+          const asked = formats.get(tensor);
+          return asked === undefined || found === asked
+            ? undefined
+            : `blocks of ${found}, not ${asked}`;
+        },
+      };
     },
   };
 }
