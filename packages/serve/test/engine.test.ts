@@ -67,7 +67,7 @@ test('A cache for which the machine has no memory is refused with the bytes, bef
   const engine = new Engine(randomModel('gpt2'), null, { cacheTokens: 2 ** 34 });
   const refused = answer(engine, { prompt: [1, 2], maxNewTokens: 2 });
   await expect(refused).rejects.toThrow(
-    /^a cache of the keys and values of 17179869184 tokens: 1 layers? .* \d{12,} bytes, and the machine has \d+ bytes of memory left\. Give a smaller cacheTokens/,
+    /^a cache of the keys and values of 17179869184 tokens: up to layer 0 they have \d{12,} bytes, and the machine has \d+ bytes of memory left\. Give a smaller cacheTokens/,
   );
 });
 

@@ -2,11 +2,11 @@ import {
   type Backend,
   type BufferTensor,
   concat,
-  ConfigError,
   currentSession,
   dynamic,
   fromData,
   noGrad,
+  OutOfMemoryError,
   pagedAttention,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -273,17 +273,17 @@ export class PagedCache implements AttentionCache {
   #layerOf(number: number, key: Tensor, value: Tensor): Layer {
     const known = this.#layers.get(number);
     if (known !== undefined) return known;
-    this.#requireRoom(key, value);
+    this.#requireRoom(number, key, value);
     const made = { keys: this.#empty(key), values: this.#empty(value) };
     this.#layers.set(number, made);
     return made;
   }
 
   /**
-   * Throws ConfigError if the machine has no memory for another layer. The system would end the process while the cache is
+   * Throws OutOfMemoryError if the machine has no memory for another layer. The system would end the process while the cache is
    * filled.
    */
-  #requireRoom(key: Tensor, value: Tensor): void {
+  #requireRoom(layer: number, key: Tensor, value: Tensor): void {
     this.#room ??= roomOf(currentSession().backend);
     const [own = 0, others = 0] = [key, value].map((like) =>
       bytesOfRows(this.#kvCacheDtype, like, this.#sizesOf(like)),
@@ -291,11 +291,11 @@ export class PagedCache implements AttentionCache {
     const bytes = this.byteLength + own + others;
     if (bytes <= this.#room) return;
     const tokens = this.spareBlock * this.#blockSize;
-    throw new ConfigError(
+    throw new OutOfMemoryError(
       {
         asked: `a cache of the keys and values of ${tokens} tokens`,
-        found: `${this.#layers.size + 1} layers of them have ${bytes} bytes, and the machine has ${this.#room} bytes of memory left`,
-        todo: 'Give a smaller cacheTokens (--cache-tokens), or kvCacheDtype: int8',
+        found: `up to layer ${layer} they have ${bytes} bytes, and the machine has ${this.#room} bytes of memory left`,
+        todo: 'Give a smaller cacheTokens, or kvCacheDtype: int8',
       },
       { tokens, bytes, availableBytes: this.#room },
     );
