@@ -176,7 +176,8 @@ export const opCases: Readonly<Record<string, OpCase>> = {
 
   // Functions of modules.
   layerNorm: {
-    inputs: ({ b, m, n }) => [{ shape: [b, m, n] }, { shape: [n] }, { shape: [n] }],
+    // Of two features that are nearly equal, a rounded sum of terms makes other ones: the result is their sign.
+    inputs: ({ b, m, n }) => [{ shape: [b, m, n + 2] }, { shape: [n + 2] }, { shape: [n + 2] }],
     run: (x, weight, bias) => x.layerNorm(weight, bias),
   },
   rmsNorm: {
