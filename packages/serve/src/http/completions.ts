@@ -97,7 +97,9 @@ async function* eventsOf(
     const offset = lengths.get(index) ?? 0;
     const logprobs =
       body.logprobs == null ? null : logProbabilitiesOf(engine, listsOf(value), offset);
-    lengths.set(index, offset + (value.token === null ? 0 : textOf(engine, value.token).length));
+    if (logprobs !== null && value.token !== null) {
+      lengths.set(index, offset + textOf(engine, value.token).length);
+    }
     const choice = {
       text: value.text,
       index,
@@ -141,20 +143,19 @@ function logProbabilitiesOf(
   { tokens, logProbabilities, likely }: LogProbabilities,
   first = 0,
 ): LogProbabilitiesBody {
-  const nameOf = (token: number): string => {
-    const text = textOf(engine, token);
-    return text.includes('\ufffd') ? nameOfBytes(engine.tokenizer?.bytesOf(token) ?? []) : text;
-  };
+  const nameOf = (token: number, text = textOf(engine, token)): string =>
+    text.includes('\ufffd') ? nameOfBytes(engine.tokenizer?.bytesOf(token) ?? []) : text;
+  const texts = tokens.map((token) => textOf(engine, token));
   let offset = first;
   return {
-    tokens: tokens.map(nameOf),
+    tokens: tokens.map((token, at) => nameOf(token, texts[at])),
     token_logprobs: logProbabilities,
     top_logprobs: likely.map((each) =>
       Object.fromEntries(each.map(({ token, logProbability }) => [nameOf(token), logProbability])),
     ),
-    text_offset: tokens.map((token) => {
+    text_offset: texts.map((text) => {
       const own = offset;
-      offset += textOf(engine, token).length;
+      offset += text.length;
       return own;
     }),
   };
