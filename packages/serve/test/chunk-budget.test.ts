@@ -56,44 +56,48 @@ describe('Times between tokens', () => {
     expect(times({}).p99OfMedian).toBeGreaterThan(3);
     const { p99OfMedian, sizes } = times({ maxStepRatio: 2.5 });
     expect(p99OfMedian).toBeLessThanOrEqual(3);
-    // Of a prompt of 150 tokens, powers of two and what is left.
+    // Beside n single tokens, 20 + 2 n ms. A token of a chunk takes 3 ms.
     expect(Math.max(...sizes)).toBeLessThan(64);
     expect(Math.max(...sizes)).toBeGreaterThanOrEqual(8);
   });
 
   describe('measured in steps', () => {
-    const budgetAfter = (maxStepRatio: number, ...ms: readonly number[]): number => {
+    const budgetAfter = (maxStepRatio: number, ...ms: readonly number[]): ChunkBudget => {
       const budget = new ChunkBudget(64, maxStepRatio);
-      // Beside steps without a chunk that take 10 ms, with a token of 1 ms.
+      // Each step takes 8 ms, and 1 ms for each token.
       for (const each of ms) budget.note({ singles: 2, chunkTokens: 0, ms: each });
       budget.note({ singles: 2, chunkTokens: 8, ms: 18 });
-      return budget.tokens;
+      return budget;
     };
 
-    test('bound a chunk by a power of two, from 8 tokens up to the limit.', () => {
-      expect(budgetAfter(2.5, 10)).toBe(8);
-      expect(budgetAfter(2.7, 10)).toBe(16);
-      expect(budgetAfter(4.3, 10)).toBe(32);
-      expect(budgetAfter(7.3, 10)).toBe(32);
-      expect(budgetAfter(7.4, 10)).toBe(64);
-      expect(budgetAfter(100, 10)).toBe(64);
-      expect(budgetAfter(1, 10)).toBe(8);
+    test('bound a chunk by a multiple of 8 tokens, up to the limit.', () => {
+      expect(budgetAfter(2.5, 10).tokensBeside(2)).toBe(8);
+      expect(budgetAfter(2.7, 10).tokensBeside(2)).toBe(16);
+      expect(budgetAfter(4.3, 10).tokensBeside(2)).toBe(32);
+      expect(budgetAfter(7.3, 10).tokensBeside(2)).toBe(56);
+      expect(budgetAfter(7.4, 10).tokensBeside(2)).toBe(64);
+      expect(budgetAfter(100, 10).tokensBeside(2)).toBe(64);
+      expect(budgetAfter(1, 10).tokensBeside(2)).toBe(8);
+    });
+
+    test('bound it by what a step takes with the sequences that wait now.', () => {
+      const budget = budgetAfter(2.5, 10);
+      // 1.5 times 8 + 1, 8 + 8 and 8 + 32 ms.
+      expect([1, 8, 32].map((singles) => budget.tokensBeside(singles))).toEqual([8, 24, 56]);
     });
 
     test('do not count if a single step took long, as one that compiles.', () => {
-      expect(budgetAfter(2.7, 10, 10, 10_000)).toBe(16);
+      expect(budgetAfter(2.7, 10, 10, 10_000).tokensBeside(2)).toBe(16);
     });
 
     test('bound nothing before they are known, nor on a clock that stands still.', () => {
       const budget = new ChunkBudget(64, 2.5);
-      expect(budget.tokens).toBe(64);
-      budget.note({ singles: 0, chunkTokens: 64, ms: 1000 });
-      expect(budget.tokens).toBe(64);
-      budget.note({ singles: 1, chunkTokens: 0, ms: 0 });
+      expect(budget.tokensBeside(1)).toBe(64);
+      budget.note({ singles: 0, chunkTokens: 64, ms: 0 });
       // A first chunk beside others is a short one.
-      expect(budget.tokens).toBe(8);
+      expect(budget.tokensBeside(1)).toBe(8);
       budget.note({ singles: 1, chunkTokens: 8, ms: 0 });
-      expect(budget.tokens).toBe(64);
+      expect(budget.tokensBeside(1)).toBe(64);
     });
   });
 });

@@ -217,9 +217,8 @@ export class Scheduler {
     const decoding = order.filter((sequence) => isDecoding(sequence));
     const others = order.filter((sequence) => !isDecoding(sequence));
     // Nobody waits for a step of a prompt alone.
-    const mostTokens = decoding.some(({ isHeld }) => !isHeld)
-      ? this.#chunkBudget.tokens
-      : this.maxChunkTokens;
+    const waiting = decoding.filter(({ isHeld }) => !isHeld).length;
+    const mostTokens = waiting > 0 ? this.#chunkBudget.tokensBeside(waiting) : this.maxChunkTokens;
     for (const sequence of [...decoding, ...others]) {
       if (preempted.includes(sequence)) continue;
       const count = nextCount(sequence, mostTokens);
