@@ -1,6 +1,7 @@
-import { Generator } from '@shardwise/core/extend';
+import { Generator, TensorStateError } from '@shardwise/core/extend';
 import { describe, expect, test } from 'vitest';
-import { drawToken, processorsOf } from '../src/index.ts';
+import { expNegative } from '../src/generation/powers.ts';
+import { drawToken, mostLikely, processorsOf } from '../src/index.ts';
 
 const generator = new Generator(7);
 const settings = { temperature: 1, topK: null, topP: 1, minP: 0, repetitionPenalty: 1 };
@@ -43,12 +44,52 @@ describe('The processors of scores', () => {
   );
 });
 
-test('A workspace changes no draw, whatever it has from before', () => {
-  const workspace = new Float64Array(300).fill(Number.NaN);
-  for (let round = 0; round < 50; round++) {
-    const scores = randomScores(300);
-    const drawn = generator.uniform(1, 0, 1);
-    const uniform = (): typeof drawn => drawn;
-    expect(drawToken(scores, { uniform }, workspace)).toBe(drawToken(scores, { uniform }));
+describe('A drawn token', () => {
+  test.each([1, 2, 255, 256, 257, 1000])(
+    'of %d is the first one whose probability, with those before it, is more than the drawn number.',
+    (vocabulary) => {
+      for (let round = 0; round < 200; round++) {
+        const scores = randomScores(vocabulary);
+        for (let token = 0; token < vocabulary - 1; token += 3) {
+          if (round % 2 === 0) scores[token] = Number.NEGATIVE_INFINITY;
+        }
+        const powers = Array.from(scores, Math.exp);
+        const whole = powers.reduce((sum, power) => sum + power, 0);
+        const drawn = generator.uniform(1, 0, 1);
+        const token = drawToken(scores, { uniform: () => drawn });
+        const sumTo = (end: number): number =>
+          powers.slice(0, end).reduce((sum, power) => sum + power, 0) / whole;
+        expect(sumTo(token)).toBeLessThanOrEqual((drawn[0] ?? 0) + 1e-9);
+        expect(sumTo(token + 1)).toBeGreaterThanOrEqual((drawn[0] ?? 0) - 1e-9);
+        expect(scores[token]).toBeGreaterThan(Number.NEGATIVE_INFINITY);
+      }
+    },
+  );
+
+  test('is a possible one for the least and the largest number.', () => {
+    const scores = new Float32Array(600).fill(Number.NEGATIVE_INFINITY);
+    scores[299] = -3;
+    scores[301] = -1000;
+    for (const drawn of [0, 0.5, 1 - 2 ** -24, 1]) {
+      expect(drawToken(scores, { uniform: () => Float32Array.of(drawn) })).toBe(299);
+    }
+  });
+
+  test('does not come from scores that are no numbers.', () => {
+    const draw = (...scores: readonly number[]): number =>
+      drawToken(Float32Array.from(scores), generator);
+    expect(() => draw(1, Number.NaN)).toThrow(/scores that are NaN or infinite/);
+    expect(() => draw(1, Number.POSITIVE_INFINITY)).toThrow(TensorStateError);
+    expect(() => draw(Number.NEGATIVE_INFINITY)).toThrow(TensorStateError);
+    expect(() => mostLikely(Float32Array.of(Number.NaN, 1))).toThrow(TensorStateError);
+  });
+});
+
+test('Powers of e have a relative error of at most 1e-11.', () => {
+  for (const power of generator.uniform(20_000, -700, 0)) {
+    expect(Math.abs(expNegative(power) / Math.exp(power) - 1)).toBeLessThan(1e-11);
   }
+  expect(expNegative(0)).toBe(1);
+  expect([-1e3, -1e30, Number.NEGATIVE_INFINITY].map(expNegative)).toEqual([0, 0, 0]);
+  expect(expNegative(Number.NaN)).toBeNaN();
 });

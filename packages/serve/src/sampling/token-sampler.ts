@@ -10,7 +10,6 @@ export class TokenSampler {
   readonly #promptLength: number;
   /** Numbers that were drawn for tokens to come. The first one is for the next token. */
   readonly #drawn: number[] = [];
-  #workspace: Float64Array | null = null;
 
   /** `promptLength` is the number of tokens that were not generated. */
   constructor(options: SamplingOptions, seed: number, promptLength: number) {
@@ -42,9 +41,8 @@ export class TokenSampler {
     const generator = this.#generator;
     if (generator === null) return mostLikely(scores);
     while (this.#drawn.length <= ahead) this.#drawn.push(...generator.uniform(1, 0, 1));
-    this.#workspace ??= new Float64Array(scores.length);
     const drawn = Float32Array.of(this.#drawn[ahead] ?? 0);
-    return drawToken(scores, { uniform: () => drawn }, this.#workspace);
+    return drawToken(scores, { uniform: () => drawn });
   }
 }
 
