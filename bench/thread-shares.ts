@@ -4,17 +4,17 @@ import { Session } from 'node:inspector/promises';
 /** A sample takes some 20 µs. With a sample every 100 µs, a step takes 1.2 times as long. */
 const SAMPLING_MICROSECONDS = 1000;
 
-type Kind =
-  | ('products of matrices' | 'loops in machine code' | 'kernels in WebAssembly' | 'ONNX Runtime')
-  | ('garbage collection' | 'JavaScript');
+type Engine = 'products of matrices' | 'attention' | 'loops in machine code' | 'ONNX Runtime';
+type Kind = Engine | 'kernels in WebAssembly' | 'garbage collection' | 'JavaScript';
 
-/** The kinds of work, by the name that V8 gives to the function or the file of a thread while native code runs. */
-const kinds: ReadonlyMap<string, Kind> = new Map([
-  ['engines/products/run-parts.ts', 'products of matrices'],
-  ['engines/loops/call-list.ts', 'loops in machine code'],
-  ['engines/onnx/runtime/session.ts', 'ONNX Runtime'],
-  ['(garbage collector)', 'garbage collection'],
-]);
+/** The folders and files of engines. Their machine code has no names, and neither has the native code that calls it. */
+const engines: readonly (readonly [place: string, Engine])[] = [
+  ['/engines/products/', 'products of matrices'],
+  ['/engines/attention/', 'attention'],
+  ['/engines/loops/', 'loops in machine code'],
+  ['/engines/onnx/runtime/session.ts', 'ONNX Runtime'],
+];
+const names: ReadonlySet<string | undefined> = new Set(engines.map(([, engine]) => engine));
 
 /** What a thread is busy with, as shares of the time in which it is not idle. The largest one comes first. */
 export type ThreadShares = ReadonlyMap<Kind, number>;
@@ -54,16 +54,16 @@ function sharesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): M
 }
 
 /**
- * Returns the kind of a call. Native functions have the kind of their caller. Returns undefined if the thread is idle
- * or profiles itself.
+ * Returns the kind of a call. What an engine calls is the engine's, also another engine and the JavaScript that prepares its
+ * calls. Returns undefined if the thread is idle or profiles itself.
  */
 function kindOf(
   { functionName, url }: Runtime.CallFrame,
   ofCaller: Kind | undefined,
 ): Kind | undefined {
   if (functionName === '(idle)' || url === 'node:inspector') return undefined;
+  if (functionName === '(garbage collector)') return 'garbage collection';
   if (url.startsWith('wasm:')) return 'kernels in WebAssembly';
-  const known = [...kinds].find(([name]) => functionName === name || url.endsWith(`/${name}`));
-  if (known !== undefined) return known[1];
-  return url === '' && ofCaller !== undefined ? ofCaller : 'JavaScript';
+  if (names.has(ofCaller)) return ofCaller;
+  return engines.find(([place]) => url.includes(place))?.[1] ?? 'JavaScript';
 }

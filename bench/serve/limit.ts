@@ -10,6 +10,8 @@ export interface ProductTimes {
   ofStep(rows: number): Promise<number>;
   /** The same for each token of a prompt, of which `rows` are multiplied at once. Its scores are not needed. */
   ofPromptToken(rows: number): Promise<number>;
+  /** The time in which the products with one row, which wait for memory, read so many bytes. */
+  ofReading(bytes: number): Promise<number>;
 }
 
 /** The times of a GPT-2's products. Each is measured once. */
@@ -25,7 +27,9 @@ export function productTimes(model: PretrainedModel): ProductTimes {
     known.set(key, found);
     return found;
   };
+  const weightBytes = weights.reduce((sum, { weight }) => sum + 4 * weight.numel, 0);
   return {
+    ofReading: async (bytes) => ((await measured('step 1', weights, 1)) * bytes) / weightBytes,
     ofStep: (rows) => measured(`step ${rows}`, weights, rows),
     ofPromptToken: async (rows) => (await measured(`prompt ${rows}`, layers, rows)) / rows,
   };

@@ -69,7 +69,7 @@ export const serve: Bench = {
     const count = countOf(values, 'requests', REQUESTS);
     const measured: MeasuredWorkload[] = [];
     for (const workload of workloadsOf(sizes, count)) {
-      measured.push(await measure(engine, model, workload, sizes.vocabulary, times));
+      measured.push(await measure(engine, model, workload, sizes, times));
     }
     const { shares, stepMs } = await decodeStep(engine, sizes);
     const productsMs = await times.ofStep(CONCURRENCY);
@@ -111,7 +111,7 @@ async function measure(
   engine: Engine,
   model: GPT2LMHeadModel,
   workload: Workload,
-  vocabulary: number,
+  { vocabulary, layers, width }: ServeSizes,
   times: ProductTimes,
 ): Promise<MeasuredWorkload> {
   const few = { ...workload, lengths: workload.lengths.slice(0, FEW) };
@@ -131,6 +131,8 @@ async function measure(
   const poisson = await drive(engine, workload, { kind: 'poisson', perSecond }, vocabulary);
   const gaps = poisson.answers.flatMap(({ gapsMs }) => gapsMs).toSorted((a, b) => a - b);
   const p99 = gaps[Math.floor(0.99 * (gaps.length - 1))] ?? Number.NaN;
+  const limit = await limitMs(rolling, times);
+  const reading = await times.ofReading(8 * layers * width * keysRead(workload));
   const [ofAlone, ofRolling] = [requestMs(alone, few), requestMs(rolling, workload)];
   return {
     workload: workload.name,
@@ -141,13 +143,9 @@ async function measure(
     ofAloneCpu: round(ofAlone.cpuMs / ofRolling.cpuMs, 2),
     ofStatic: round(batches.ms / rolling.ms, 2),
     ofStaticSteps: round(batches.steps / rolling.steps, 2),
-    ofLimit: round((await limitMs(rolling, times)) / rolling.ms, 3),
-    limitOfAlone: round(
-      (await limitMs(alone, times)) /
-        FEW /
-        ((await limitMs(rolling, times)) / workload.lengths.length),
-      2,
-    ),
+    ofLimit: round(limit / rolling.ms, 3),
+    ofLimitWithCache: round((limit + reading) / rolling.ms, 3),
+    limitOfAlone: round((await limitMs(alone, times)) / FEW / (limit / workload.lengths.length), 2),
     waste: round(rolling.waste, 4),
     poisson: {
       perSecond: round(perSecond, 3),
@@ -174,6 +172,8 @@ interface MeasuredWorkload {
   readonly ofStaticSteps: number;
   /** The time of the products alone, as a share of the time. */
   readonly ofLimit: number;
+  /** The same with the time of reading the keys and values that single tokens attend to, once for each. */
+  readonly ofLimitWithCache: number;
   /** How many times as fast the products alone would be. */
   readonly limitOfAlone: number;
   readonly waste: number;
@@ -202,6 +202,14 @@ async function limitMs(
   return prefilled * (await times.ofPromptToken(CHUNK)) + steps * (await times.ofStep(rows));
 }
 
+/** How many keys the single tokens of all requests attend to. */
+function keysRead({ lengths }: Workload): number {
+  return lengths.reduce(
+    (sum, { prompt, generated }) => sum + (generated - 1) * (prompt + generated / 2),
+    0,
+  );
+}
+
 /** Looks into steps in which all sequences have one token. */
 async function decodeStep(
   engine: Engine,
@@ -227,7 +235,10 @@ function rowsOf(found: MeasuredWorkload): readonly (readonly [string, string])[]
       `${found.ofAlone} (processor time ${found.ofAloneCpu}; products alone ${found.limitOfAlone})`,
     ],
     ['  relative to static batches', `${found.ofStatic} (steps ${found.ofStaticSteps})`],
-    ['  of the speed of the products', String(found.ofLimit)],
+    [
+      '  of the speed of the products',
+      `${found.ofLimit} (of products and reading keys and values ${found.ofLimitWithCache})`,
+    ],
     ['  places of used blocks without a token', `${(100 * found.waste).toFixed(1)} %`],
     [
       `  ${poisson.perSecond} requests/s arrive`,
