@@ -266,6 +266,25 @@ describe('What is wrong gets the status of HTTP for it', () => {
     expect(told).toMatchObject({ error: { message: expect.stringContaining(message) as string } });
   });
 
+  test('errors name the fields that clients know', async () => {
+    const errorOf = async (body: object): Promise<unknown> =>
+      ((await (await post(JSON.stringify({ ...asked, ...body }))).json()) as { error: unknown })
+        .error;
+    expect(await errorOf({ top_k: 300 })).toMatchObject({
+      message: expect.stringContaining('top_k: 300') as string,
+      param: 'top_k',
+    });
+    expect(await errorOf({ max_tokens: 254 })).toEqual({
+      message: expect.stringMatching(/Give max_tokens of at most 252$/) as string,
+      type: 'invalid_request_error',
+      param: 'max_tokens',
+      code: 'context_length_exceeded',
+    });
+    expect(await errorOf({ prompt: 'a'.repeat(300), stream: true })).toMatchObject({
+      code: 'context_length_exceeded',
+    });
+  });
+
   test('no key, or another one', async () => {
     for (const authorization of ['', 'Bearer wrong', 'Basic secret', 'Bearer secret2']) {
       const response = await post(JSON.stringify(asked), { authorization });

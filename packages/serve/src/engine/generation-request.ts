@@ -141,6 +141,7 @@ export function checkRequest(
     `a prompt of ${tokens.length} tokens and ${maxNewTokens} new ones`,
     `a model with ${contextLength} positions`,
     places > 0 ? `Give maxNewTokens of at most ${places}` : 'Give the end of the prompt only',
+    { promptTokens: tokens.length, maxNewTokens, contextLength },
   );
 }
 
@@ -177,6 +178,11 @@ function checkBeams(request: GenerationRequest): void {
   throw refused(asked, `${found}, which beams do not follow`, 'Choose one of both');
 }
 
-function refused(asked: string, found: string, todo: string): ConfigError {
-  return new ConfigError({ asked: `generate with ${asked}`, found, todo });
+function refused(
+  asked: string,
+  found: string,
+  todo: string,
+  fields: Readonly<Record<string, unknown>> = {},
+): ConfigError {
+  return new ConfigError({ asked: `generate with ${asked}`, found, todo }, fields);
 }

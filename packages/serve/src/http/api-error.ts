@@ -1,3 +1,4 @@
+import { inFieldNames } from './field-names.ts';
 import { isUserError } from './user-errors.ts';
 
 /** The kinds of errors of OpenAI's interface. */
@@ -45,7 +46,14 @@ export class ApiError extends Error {
 /** What a client is told of an error. Of one that is not its own fault it learns nothing but that there was one. */
 export function apiErrorOf(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (isUserError(error)) return new ApiError(400, error.message);
+  if (isUserError(error)) {
+    const { message, param } = inFieldNames(error.message);
+    const isTooLong = 'contextLength' in error.fields;
+    return new ApiError(400, message, {
+      ...(param !== undefined && { param }),
+      ...(isTooLong && { code: 'context_length_exceeded' }),
+    });
+  }
   return new ApiError(500, 'The server failed to answer the request.', { type: 'server_error' });
 }
 
