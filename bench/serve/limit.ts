@@ -1,8 +1,14 @@
-import { noGrad, ones, type Tensor } from 'shardwise';
+import { noGrad, randn, type Tensor } from 'shardwise';
 import type { PretrainedModel } from '@shardwise/models';
 import { median } from '../summary.ts';
 
 const REPEATS = 5;
+
+/** A weight, and whether it is the head, which is the transposed table of tokens. */
+interface Weight {
+  readonly weight: Tensor;
+  readonly isHead: boolean;
+}
 
 /** Milliseconds of the products of a model's weights with some rows, and nothing else. */
 export interface ProductTimes {
@@ -23,7 +29,7 @@ export function productTimes(model: PretrainedModel): ProductTimes {
   const layers = weights.filter(({ isHead }) => !isHead);
   const known = new Map<string, Promise<number>>();
   const measured = (key: string, of: typeof weights, rows: number): Promise<number> => {
-    const found = known.get(key) ?? timeOf(() => products(of, rows));
+    const found = known.get(key) ?? timeOf(of, rows);
     known.set(key, found);
     return found;
   };
@@ -35,7 +41,23 @@ export function productTimes(model: PretrainedModel): ProductTimes {
   };
 }
 
-async function timeOf(run: () => Tensor): Promise<number> {
+async function timeOf(weights: readonly Weight[], rows: number): Promise<number> {
+  const depthOf = ({ weight, isHead }: Weight): number => weight.shape[isHead ? 1 : 0] ?? 0;
+  // Products of numbers that are all equal would be computed in another way.
+  const inputs = new Map<number, Tensor>();
+  for (const depth of new Set(weights.map(depthOf))) {
+    const input = randn([rows, depth]);
+    await input.realize();
+    inputs.set(depth, input);
+  }
+  // Some number that all products are needed for.
+  const run = (): Tensor =>
+    weights
+      .flatMap(
+        (each) => inputs.get(depthOf(each))?.matmul(each.weight, { transposeB: each.isHead }) ?? [],
+      )
+      .map((product) => product.max())
+      .reduce((sum, each) => sum.add(each));
   const times: number[] = [];
   // The first one compiles.
   for (let index = 0; index <= REPEATS; index++) {
@@ -44,19 +66,4 @@ async function timeOf(run: () => Tensor): Promise<number> {
     if (index > 0) times.push(performance.now() - start);
   }
   return median(times);
-}
-
-/** Some number that all products are needed for. */
-function products(
-  weights: readonly { readonly weight: Tensor; readonly isHead: boolean }[],
-  rows: number,
-): Tensor {
-  return weights
-    .map(({ weight, isHead }) => {
-      const [depth = 0, columns = 0] = weight.shape;
-      // The head is the transposed table of tokens.
-      const x = ones([rows, isHead ? columns : depth]);
-      return x.matmul(weight, { transposeB: isHead }).max();
-    })
-    .reduce((sum, each) => sum.add(each));
 }

@@ -69,6 +69,7 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   xgetbv: (code) => code.xgetbv(),
   vzeroupper: (code) => code.vzeroupper(),
   'prefetcht0 BYTE PTR [rdi+0x40]': (code) => code.prefetch(at(rdi, 64)),
+  'prefetcht1 BYTE PTR [rbx+0x40]': (code) => code.prefetch(at(rbx, 64), 'second'),
   'prefetcht0 BYTE PTR [r8+rcx*1]': (code) => code.prefetch(indexed(r8, rcx)),
   'jmp 0x0': (code) => code.jump(code.place(code.label())),
   'je 0x0': (code) => code.jumpIf('equal', code.place(code.label())),

@@ -27,6 +27,7 @@ const code: ProductCode = {
   run: Object.assign(() => {}, { async: () => {} }),
   callLoop: 0n,
   repeat: 0n,
+  readsAhead: false,
   decodesBlocks: false,
   packing: (side, packing, transposes) => addressOf(`${side} ${packing} ${transposes}`),
   multiply: (kind) => addressOf(`multiply ${kind}`),

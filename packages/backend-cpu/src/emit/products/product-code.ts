@@ -12,6 +12,8 @@ export interface ProductCode {
    * The routine that packs panels of one operand. `transposes` says that the elements along k lie together in memory.
    */
   packing(side: Side, packing: Packing, transposes: boolean): Address;
+  /** Whether multiplications ask for what is packed next (read-ahead.ts). */
+  readonly readsAhead: boolean;
   /** Whether there are routines that pack a right operand of blocks. */
   readonly decodesBlocks: boolean;
   multiply(kind: ProductKind): Address;

@@ -52,6 +52,12 @@ export const taskFields = {
     'addendPanelBytes',
     'flags',
     'scale',
+    // What is packed next, which the multiplication of f32 asks for.
+    'aheadOffset',
+    'aheadStrideBytes',
+    'aheadCallBytes',
+    'aheadPanelBytes',
+    'aheadCalls',
   ],
   /** Carries out other tasks once for each entry of a table, which says where their right operand lies. */
   repeat: [
@@ -72,7 +78,7 @@ export const taskFields = {
 export type TaskField<K extends keyof typeof taskFields> = (typeof taskFields)[K][number];
 
 /** The bytes from one task to the next. */
-export const TASK_BYTES = 256;
+export const TASK_BYTES = 320;
 
 /**
  * The words of a task that is repeated, behind its fields. The field at byte `field` of the task becomes `base` plus the
@@ -80,12 +86,12 @@ export const TASK_BYTES = 256;
  * result. The flags are those of the first block, or of the blocks behind it.
  */
 export const repeatedWords = {
-  field: 26,
-  base: 27,
-  moved: 28,
-  resultBase: 29,
-  firstFlags: 30,
-  otherFlags: 31,
+  field: 31,
+  base: 32,
+  moved: 33,
+  resultBase: 34,
+  firstFlags: 35,
+  otherFlags: 36,
 } as const;
 
 /** The memory of `repeat`, in bytes: the task, the place in the table, and the numbers by which operands are moved. */

@@ -244,8 +244,9 @@ export class Assembler {
     this.#code.byte(0x0f, 0x01, 0xd0);
   }
 
-  prefetch(address: Memory): void {
-    this.#integerWithout(0x18, 1, address);
+  /** Asks for a line of memory, for the nearest cache or for the second one. */
+  prefetch(address: Memory, cache: 'nearest' | 'second' = 'nearest'): void {
+    this.#integerWithout(0x18, cache === 'nearest' ? 1 : 2, address);
   }
 
   /** Copies the low 32 bits of a register to a mask. */

@@ -50,8 +50,8 @@ function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): numbe
   return Math.max(side === 'left' ? leftBytes(kind, code) : RIGHT_BYTES, panelBytes);
 }
 
-/** With more rows than this, columns are packed for many panels of rows. */
-const MOST_OF_FEW = 64;
+/** With more rows than this, columns are packed for so many panels of rows that reading them takes little time. */
+export const MOST_OF_FEW = 256;
 
 export function rightBytes({ rows }: MatrixProduct): number {
   return rows <= MOST_OF_FEW ? RIGHT_BYTES_OF_FEW : RIGHT_BYTES;

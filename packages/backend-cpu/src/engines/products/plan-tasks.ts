@@ -31,6 +31,7 @@ import { TaskList } from '../../emit/products/task-list.ts';
 import type { ProductCode, Side, TileSource } from '../../emit/products/product-code.ts';
 import { bytesOfPacking, bytesOfResult, type Packing } from '../../program/work/product-kinds.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
+import { type ReadAhead, readAhead, readNothing } from './read-ahead.ts';
 import { columnsOf } from './split-products.ts';
 
 /** Returns the tasks of products, in the order in which they are carried out. */
@@ -83,25 +84,29 @@ function addProduct(
     then?.({ start: 0, size: rows });
     return;
   }
-  for (const along of blocks(depth, mostDepth, step)) {
+  const alongs = [...blocks(depth, mostDepth, step)];
+  const acrossOf = (along: Block): readonly Block[] => {
+    const bytes = laneBytes(product, along, code);
+    return [...blocks(columns, rightBytes(product) / bytes, panels.columns)];
+  };
+  const packed = alongs.flatMap((along) => acrossOf(along).map((across) => ({ along, across })));
+  // Rows that are all packed at once are packed once for all columns.
+  let packedAlong: Block | undefined;
+  for (const [index, { along, across }] of packed.entries()) {
     const bytes = laneBytes(product, along, code);
     const downs = [...blocks(rows, leftBytes(kind, code) / bytes, panels.rows)];
-    // Rows that are all packed at once are packed once for all columns.
-    let isPacked = false;
-    for (const across of blocks(columns, rightBytes(product) / bytes, panels.columns)) {
-      addPacking(tasks, product, code, 'right', across, along);
-      for (const down of downs) {
-        const isRead = readsLeft(product, code, { down, across, along });
-        if (!isRead && !isPacked) addPacking(tasks, product, code, 'left', down, along);
-        isPacked ||= !isRead && downs.length === 1;
-        const left = isRead
-          ? readLeft(product, code, down, along)
-          : packedLeft(product, code, along);
-        const right = packedRight(product, code, along);
-        const source = isRead ? 'operand' : 'packed';
-        addMultiply(tasks, product, code, { down, across, along }, { source, ...left, ...right });
-        if (isEnd(along, depth) && isEnd(across, columns)) then?.(down);
-      }
+    const ahead = readAhead(product, code, { along, across }, packed[index + 1]);
+    addPacking(tasks, product, code, 'right', across, along);
+    for (const down of downs) {
+      const isRead = readsLeft(product, code, { down, across, along });
+      if (!isRead && packedAlong !== along) addPacking(tasks, product, code, 'left', down, along);
+      if (!isRead && downs.length === 1) packedAlong = along;
+      const left = isRead ? readLeft(product, code, down, along) : packedLeft(product, code, along);
+      const right = packedRight(product, code, along);
+      const source = isRead ? 'operand' : 'packed';
+      const places = { source, ...left, ...right, ahead } as const;
+      addMultiply(tasks, product, code, { down, across, along }, places);
+      if (isEnd(along, depth) && isEnd(across, columns)) then?.(down);
     }
   }
 }
@@ -152,7 +157,7 @@ function addPacking(
 }
 
 /** With fewer rows than this, packing the columns would take longer than multiplying them. */
-const FEW_ROWS = 32;
+const FEW_ROWS = 9;
 /** A right operand with fewer elements is in a cache when it has been packed. */
 const LARGE_RIGHT = 2 ** 16;
 /** How many units are read at once: as many streams of columns as processors prefetch. */
@@ -256,12 +261,18 @@ function addReading(tasks: TaskList, product: MatrixProduct, code: ProductCode):
   }
 }
 
+/** Where a multiplication finds its operands, and what it asks for meanwhile. */
+interface MultiplyPlaces extends LeftPanels, RightPanels {
+  readonly source: TileSource;
+  readonly ahead?: ReadAhead;
+}
+
 function addMultiply(
   tasks: TaskList,
   product: MatrixProduct,
   code: ProductCode,
   { down, across, along }: Part,
-  { source, ...places }: LeftPanels & RightPanels & { readonly source: TileSource },
+  { source, ahead = readNothing, ...places }: MultiplyPlaces,
 ): void {
   const { kind, depth, result, scale, addend, rounds } = product;
   const isLast = isEnd(along, depth);
@@ -300,5 +311,6 @@ function addMultiply(
       rounds: isLast && rounds,
     },
     scale,
+    ...ahead,
   });
 }

@@ -75,10 +75,14 @@ export class RepeatedProducts {
   }
 }
 
-/** The code without kernels that read both operands where they lie, because `repeat` moves only one of them in a task. */
+/**
+ * The code without tasks that have both operands where they lie, because `repeat` moves only one of them in a task. What is
+ * packed next lies in the right one.
+ */
 function withOnePlace(code: ProductCode): ProductCode {
   return {
     ...code,
+    readsAhead: false,
     tile: (kind, source, rows) =>
       source === 'transposed' ? undefined : code.tile(kind, source, rows),
   };

@@ -69,6 +69,7 @@ export function createArmProductCode(memory?: ExecutableMemory): ProductCode {
     get repeat(): Address {
       throw new RangeError('attention through tables has no machine code of AArch64');
     },
+    readsAhead: false,
     decodesBlocks: false,
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),

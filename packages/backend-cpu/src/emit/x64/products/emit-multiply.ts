@@ -28,7 +28,14 @@ const resultColumn = at(rsp, 0);
 const addendColumn = at(rsp, 8);
 const addendRow = at(rsp, 16);
 const columnsThere = at(rsp, 24);
-const STACK_BYTES = 32;
+/** What the next kernel asks for: its first line, and the bytes from line to line. It finds them above its own address. */
+export const aheadLine = 32;
+export const aheadStep = 40;
+/** What the kernel behind it asks for, where the present panel begins to ask, and how many kernels of it still do. */
+const aheadNext = at(rsp, 48);
+const aheadPanel = at(rsp, 56);
+const aheadLeft = at(rsp, 64);
+const STACK_BYTES = 72;
 
 /**
  * Writes the routine that multiplies all panels of rows by all panels of columns. A panel of columns stays in the
@@ -50,6 +57,12 @@ export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKin
   code.mov(rax, operandAddress('addend'));
   code.add(rax, taskField('multiply', 'addendOffset'));
   code.store(addendColumn, rax);
+  const readsAhead = kind === 'f32 to f32';
+  if (readsAhead) {
+    code.mov(rax, operandAddress('right'));
+    code.add(rax, taskField('multiply', 'aheadOffset'));
+    code.store(aheadPanel, rax);
+  }
 
   const [nextColumns, wholeColumns] = [code.label(), code.label()];
   code.place(nextColumns);
@@ -66,9 +79,11 @@ export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKin
   code.mov(r11, resultColumn);
   code.mov(rax, addendColumn);
   code.store(addendRow, rax);
+  if (readsAhead) emitAheadOfPanel(code);
 
   const [nextRows, lastRows] = [code.label(), code.label()];
   code.place(nextRows);
+  if (readsAhead) emitAheadOfKernel(code);
   code.mov(rsi, r12);
   code.mov(rdx, rbx);
   code.mov(rcx, taskField('multiply', 'units'));
@@ -107,4 +122,36 @@ export function emitMultiply(code: Assembler, vectors: Vectors, kind: ProductKin
   code.add(rsp, STACK_BYTES);
   code.ret();
   return start;
+}
+
+/** Begins with what the kernels of a panel of columns ask for. */
+function emitAheadOfPanel(code: Assembler): void {
+  code.mov(rax, aheadPanel);
+  code.store(aheadNext, rax);
+  code.add(rax, taskField('multiply', 'aheadPanelBytes'));
+  code.store(aheadPanel, rax);
+  code.mov(rax, taskField('multiply', 'aheadCalls'));
+  code.store(aheadLeft, rax);
+}
+
+/** Says what the next kernel asks for: lines of what is packed next, or again and again the panel that it reads. */
+function emitAheadOfKernel(code: Assembler): void {
+  const [none, done] = [code.label(), code.label()];
+  code.mov(rax, aheadLeft);
+  code.cmp(rax, 1);
+  code.jumpIf('less', none);
+  code.sub(rax, 1);
+  code.store(aheadLeft, rax);
+  code.mov(rax, aheadNext);
+  code.store(at(rsp, aheadLine), rax);
+  code.add(rax, taskField('multiply', 'aheadCallBytes'));
+  code.store(aheadNext, rax);
+  code.mov(rax, taskField('multiply', 'aheadStrideBytes'));
+  code.store(at(rsp, aheadStep), rax);
+  code.jump(done);
+  code.place(none);
+  code.store(at(rsp, aheadLine), rbx);
+  code.xor(rax, rax);
+  code.store(at(rsp, aheadStep), rax);
+  code.place(done);
 }

@@ -10,6 +10,7 @@ import {
   r8,
   r9,
   rax,
+  rbx,
   rcx,
   rdi,
   rdx,
@@ -22,6 +23,7 @@ import { fieldOffset, taskFlags } from '../../products/task-layout.ts';
 import type { Vectors } from './vectors/vectors.ts';
 import type { Label } from '../../label.ts';
 import type { ProductKind } from '../../../program/work/product-kinds.ts';
+import { aheadLine, aheadStep } from './emit-multiply.ts';
 import { taskField } from './task-fields.ts';
 import { emitTransposedColumns } from './emit-transposed-columns.ts';
 import type { TileSource } from '../../products/product-code.ts';
@@ -206,12 +208,19 @@ class TileWriter {
       code.add(base, rax);
       before = base;
     }
-    this.#writeLoop(rows);
+    this.#writeLoop(rows, others.length);
     for (const register of others.toReversed()) code.pop(register);
   }
 
-  #writeLoop(source: Rows): void {
+  /** `pushed` is how many registers are on the stack. */
+  #writeLoop(source: Rows, pushed = 0): void {
     const code = this.#code;
+    // Behind what is pushed and the address of the caller are the caller's places.
+    const behind = 8 * (pushed + 2);
+    if (this.#readsAhead) {
+      code.push(rbx);
+      code.mov(rbx, at(rsp, behind + aheadLine));
+    }
     const steps = this.#options.by === 'floats' ? 2 : 1;
     const advance = (units: number): void => {
       for (const base of source.bases) code.add(base, steps * units * source.unitBytes);
@@ -223,6 +232,11 @@ class TileWriter {
     code.jumpIf('less', rest);
     code.entry(loop);
     for (let step = 0; step < UNROLL; step++) this.#writeStep(source, step);
+    if (this.#readsAhead) {
+      for (let line = 0; line < this.#columnsBytes; line += 64)
+        code.prefetch(at(rbx, line), 'second');
+      code.add(rbx, at(rsp, behind + aheadStep));
+    }
     advance(turn);
     code.sub(rcx, turn);
     code.jumpIf('notLess', loop);
@@ -235,6 +249,12 @@ class TileWriter {
     code.sub(rcx, 1);
     code.jumpIf('notEqual', single);
     code.place(done);
+    if (this.#readsAhead) code.pop(rbx);
+  }
+
+  /** Whether it asks for lines of what is packed next while it multiplies, so that packing need not wait for memory. */
+  get #readsAhead(): boolean {
+    return this.#options.by === 'elements' && !this.#stepsThroughOperand;
   }
 
   /** Whether each step moves rdx to the next unit of the operand, whose distance is in rax. */

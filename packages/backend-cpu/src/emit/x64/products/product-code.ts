@@ -86,6 +86,7 @@ export function createProductCode(
     crew: { work: codeAt(addressOf(crew.work)), help: codeAt(addressOf(crew.help)) },
     callLoop: addressOf(callLoop),
     repeat: addressOf(repeat),
+    readsAhead: true,
     decodesBlocks: true,
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),
