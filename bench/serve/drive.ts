@@ -6,7 +6,7 @@ import { promptsOf, type Workload } from './workloads.ts';
 /** That of an engine, if it is told none. */
 const BLOCK_SIZE = 16;
 
-/** How requests arrive. */
+/** How requests arrive. Those of a Poisson process ask for log-probabilities, to be compared with training. */
 export type Arrivals =
   /** Each one when the one before has ended. */
   | { readonly kind: 'alone' }
@@ -56,7 +56,8 @@ export async function drive(
   const answers: Answer[] = [];
   const answer = async (index: number): Promise<void> => {
     const [prompt = [], { generated = 1 } = {}] = [prompts[index], workload.lengths[index]];
-    answers.push(await answerOf(engine, prompt, generated, index, waste));
+    const asksMore = arrivals.kind === 'poisson';
+    answers.push(await answerOf(engine, prompt, generated, index, { waste, asksMore }));
   };
   const all = prompts.map((_, index) => index);
   switch (arrivals.kind) {
@@ -122,17 +123,18 @@ async function answerOf(
   prompt: readonly number[],
   maxNewTokens: number,
   seed: number,
-  waste: WasteMeter,
+  { waste, asksMore }: { readonly waste: WasteMeter; readonly asksMore: boolean },
 ): Promise<Answer> {
   let last = performance.now();
   const times: number[] = [];
   const [tokens, logProbabilities]: [number[], number[]] = [[], []];
-  const request = { prompt, maxNewTokens, seed, logProbabilities: 0, ignoreEos: true };
+  const more = asksMore ? { logProbabilities: 0 } : {};
+  const request = { prompt, maxNewTokens, seed, ignoreEos: true, ...more };
   for await (const { token, logProbability } of engine.generate(request)) {
-    if (token === null || logProbability === null) continue;
+    if (token === null) continue;
     waste.look();
     tokens.push(token);
-    logProbabilities.push(logProbability);
+    if (logProbability !== null) logProbabilities.push(logProbability);
     times.push(performance.now() - last);
     last = performance.now();
   }

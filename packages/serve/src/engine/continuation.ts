@@ -38,6 +38,11 @@ export class Continuation {
     return this.#request.maxNewTokens - this.#count;
   }
 
+  /** Whether choosing a token changes the scores. */
+  get changesScores(): boolean {
+    return this.#constrained !== null || this.#sampler.changesScores;
+  }
+
   /**
    * What it would choose with these scores, `ahead` tokens behind the next one, if the request had no constraint. Changes
    * the scores. Shape: scores [V].
@@ -47,7 +52,7 @@ export class Continuation {
   }
 
   /**
-   * Chooses the next token. Changes the scores. `tokens` are those until now. Throws DataError if the request's
+   * Chooses the next token. May change the scores. `tokens` are those until now. Throws DataError if the request's
    * constraint lets no token come.
    * Shape: scores, logProbabilities [V], the latter null if they were not asked for.
    */

@@ -366,18 +366,22 @@ export class Engine {
     { scores, logProbabilities }: StepScores,
   ): ReturnType<Continuation['next']> | undefined {
     const asked = open.request.logProbabilities !== undefined;
-    // Samples of a prompt begin with the same scores, which are changed.
-    this.#scores ??= new Float32Array(scores.length);
-    this.#scores.set(scores);
-    const next = open.open
-      .get(sequence)
-      ?.next(this.#scores, asked ? logProbabilities : null, sequence.tokens);
-    if (next === undefined) return undefined;
+    const text = open.open.get(sequence);
+    if (text === undefined) return undefined;
+    // Samples of a prompt begin with the same scores.
+    const own = text.changesScores ? this.#copyOf(scores) : scores;
+    const next = text.next(own, asked ? logProbabilities : null, sequence.tokens);
     this.#counts.generatedTokens++;
     this.#scheduler.append(sequence, next.token);
     this.#requests.push(open, next);
     if (next.finishReason !== null) this.#requests.end(open, sequence);
     return next;
+  }
+
+  #copyOf(scores: Float32Array): Float32Array {
+    this.#scores ??= new Float32Array(scores.length);
+    this.#scores.set(scores);
+    return this.#scores;
   }
 
   #count({ chunks, preempted }: StepPlan): void {

@@ -5,7 +5,7 @@ import type { SamplingOptions } from './sampling-options.ts';
 /** Chooses the tokens of one sequence. Its draws depend on its seed and on its own tokens, and on no other sequence. */
 export class TokenSampler {
   readonly #processors: readonly LogitsProcessor[];
-  readonly #penalize: LogitsProcessor;
+  readonly #penalize: LogitsProcessor | null;
   readonly #generator: Generator | null;
   readonly #promptLength: number;
   /** Numbers that were drawn for tokens to come. The first one is for the next token. */
@@ -24,7 +24,12 @@ export class TokenSampler {
     this.#promptLength = promptLength;
   }
 
-  /** The next token. Changes the scores. `tokens` are those of the sequence until now. Shape: scores [V]. */
+  /** Whether choosing a token changes the scores. */
+  get changesScores(): boolean {
+    return this.#penalize !== null || this.#processors.length > 0;
+  }
+
+  /** The next token. May change the scores. `tokens` are those of the sequence until now. Shape: scores [V]. */
   choose(scores: Float32Array, tokens: readonly number[]): number {
     const token = this.guess(scores, tokens, 0);
     this.#drawn.shift();
@@ -33,10 +38,10 @@ export class TokenSampler {
 
   /**
    * What it would choose with these scores, `ahead` tokens behind the next one, as a later `choose` in that place uses
-   * the same number. Changes the scores. Shape: scores [V].
+   * the same number. May change the scores. Shape: scores [V].
    */
   guess(scores: Float32Array, tokens: readonly number[], ahead: number): number {
-    this.#penalize(scores, tokens.slice(this.#promptLength));
+    this.#penalize?.(scores, tokens.slice(this.#promptLength));
     for (const process of this.#processors) process(scores, tokens);
     const generator = this.#generator;
     if (generator === null) return mostLikely(scores);
@@ -46,12 +51,12 @@ export class TokenSampler {
   }
 }
 
-/** The penalties of OpenAI, by how often a token was generated. */
+/** The penalties of OpenAI, by how often a token was generated. Null for none. */
 function penalties({
   frequencyPenalty = 0,
   presencePenalty = 0,
-}: SamplingOptions): LogitsProcessor {
-  if (frequencyPenalty === 0 && presencePenalty === 0) return () => {};
+}: SamplingOptions): LogitsProcessor | null {
+  if (frequencyPenalty === 0 && presencePenalty === 0) return null;
   return (scores, generated) => {
     const counts = new Map<number, number>();
     for (const token of generated) counts.set(token, (counts.get(token) ?? 0) + 1);
