@@ -12,7 +12,7 @@ import { playbookCells } from '../../../test/measured/cells.ts';
 import { summarize } from '../../../test/measured/errors.ts';
 import { type Row, readRows } from '../../../test/measured/rows.ts';
 
-// Predictions with the constants of the catalogue. None is fitted to a row.
+// Predictions with the constants of the catalogue. None is fitted to a row, but for the one that cells of the playbook name.
 
 function stepOfSc21(row: Row): number {
   const of = (column: string): number => Number(row[column]);
@@ -35,6 +35,7 @@ function stepOfSc21(row: Row): number {
     schedule: stagesPerRank > 1 ? 'interleaved1f1b' : '1f1b',
     recompute: 'full',
     flashAttention: false,
+    betweenStages: 'parts',
   };
   const cluster = namedCluster(`${of('devices')}xa100`);
   return predict(model, layout, { batch: of('batch'), sequence: 2048 }, cluster).stepSeconds;
@@ -50,7 +51,7 @@ describe('steps of published runs, by the constants of the catalogue', () => {
     expect(largest).toBeLessThan(0.08);
   });
 
-  test('of Korthikanti et al. 2022 are within 8 % in the mean, and the gain by selective recomputation, too', () => {
+  test('of Korthikanti et al. 2022 are within 5 % in the mean and 7 % each, and the gain by selective recomputation, too', () => {
     const runs = [
       { model: 'gpt:22b', p: 1, v: 1, rows: 4, batch: 4, devices: 8, selective: 1.1, full: 1.42 },
       {
@@ -93,6 +94,7 @@ describe('steps of published runs, by the constants of the catalogue', () => {
         schedule: run.v > 1 ? 'interleaved1f1b' : '1f1b',
         rows: run.rows,
         flashAttention: false,
+        betweenStages: 'parts',
       };
       const step = (more: Partial<RunLayout>): number => {
         const workload = { batch: run.batch, sequence: 2048 };
@@ -105,7 +107,9 @@ describe('steps of published runs, by the constants of the catalogue', () => {
       expect(full).toBeGreaterThan(1.2 * selective);
       return [selective / run.selective - 1, full / run.full - 1];
     });
-    expect(summarize(errors).mean).toBeLessThan(0.08);
+    const { mean, largest } = summarize(errors);
+    expect(mean).toBeLessThan(0.05);
+    expect(largest).toBeLessThan(0.07);
   });
 });
 

@@ -24,8 +24,9 @@ export function fitConstants(
   others: readonly (readonly number[])[] = quantities,
 ): readonly number[] {
   const equal = measured.map(() => 1);
-  let constants = fitWeighted(quantities, measured, equal).map((constant, column) =>
-    quantities.some((row) => row[column] !== 0) ? constant : mostOf(others, measured, column),
+  let constants: readonly number[] = fitWeighted(quantities, measured, equal).map(
+    (constant, column) =>
+      quantities.some((row) => row[column] !== 0) ? constant : mostOf(others, measured, column),
   );
   for (let round = 0; round < REWEIGHTED; round++) {
     const larger = largerOf(quantities, others, constants);

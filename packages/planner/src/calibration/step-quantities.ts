@@ -3,6 +3,7 @@ import { blocksOf } from '../cost/blocks.ts';
 import { groupLink } from '../cost/group-link.ts';
 import {
   microbatchesOf,
+  partsBetweenStages,
   partsOfStates,
   type RunLayout,
   type Workload,
@@ -126,7 +127,7 @@ export function quantitiesOf(
     tensorMessages: slots * slowest.tensorReductions,
     dataInsideBytes: isDataInside ? data : 0,
     dataBetweenBytes: isDataInside ? 0 : data,
-    pipelineBytes: pipelineMessages * perLayer,
+    pipelineBytes: (pipelineMessages * perLayer) / partsBetweenStages(layout),
     pipelineMessages,
     updatedBytes:
       (elements * (bytes.gradient + 2 * bytes.optimizer + bytes.parameter)) / partsOfStates(layout),
