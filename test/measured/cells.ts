@@ -13,8 +13,9 @@ export interface Cell {
 /**
  * Chooses among the playbook's runs of each cell by what `predict` says and by one constant: what each message of a pipeline
  * takes besides its link, which is the excess of all runs of the other cells over their number of messages. In these tables
- * a message takes nothing besides, or about half a second: both stages wait while nanotron's hosts agree on the shape of
- * what follows. Which of the two it is cannot be told before a run, so that the mean over both is what a choice can expect.
+ * a message takes nothing besides, or about half a second. nanotron sends the shape of each tensor before it, in two messages for
+ * which hosts wait; why that takes so long in half of the runs, no column says. So the mean over both kinds is what a choice can
+ * expect.
  */
 export function playbookCells(): readonly Cell[] {
   const runs = playbookRuns('playbook').map(({ model, layout, workload, cluster, row }) => {
