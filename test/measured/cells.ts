@@ -14,7 +14,7 @@ export interface Cell {
  * Chooses among the playbook's runs of each cell by what `predict` says and by one constant: what each message of a pipeline
  * takes besides its link, which is the excess of all runs of the other cells over their number of messages. In these tables
  * a message takes nothing besides, or about half a second. nanotron sends the shape of each tensor before it, in two messages for
- * which hosts wait; why that takes so long in half of the runs, no column says. So the mean over both kinds is what a choice can
+ * which hosts wait; why that takes so long in two of five runs, no column says. So the mean over both kinds is what a choice can
  * expect.
  */
 export function playbookCells(): readonly Cell[] {
