@@ -37,6 +37,7 @@ export function vtrainRuns(name: 'many-nodes' | 'one-node'): readonly MeasuredRu
       rows: number(row, 'rows'),
       recompute: 'full',
       flashAttention: false,
+      betweenStages: 'parts',
     };
     return {
       model: transformer({ name: 'gpt', hidden, layers, heads, sequence, vocabulary: 51_200 }),

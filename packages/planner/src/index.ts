@@ -118,6 +118,7 @@ export {
   quantitiesOf,
   stepQuantities,
   type StepQuantities,
+  stepSums,
 } from './calibration/step-quantities.ts';
 export { auto, type AutoCandidate, type AutoChoice, type AutoOptions } from './automatic/auto.ts';
 export {

@@ -13,7 +13,7 @@ import {
   predict,
   quantitiesOf,
   readCluster,
-  stepQuantities,
+  stepSums,
 } from '@shardwise/planner';
 import { scheduleFactsOf } from './slots.ts';
 import { areaUnderCurve, spearman, summarize } from '../../../test/measured/errors.ts';
@@ -22,18 +22,26 @@ import {
   playbookRuns,
   vtrainRuns,
 } from '../../../test/measured/measured-runs.ts';
+import { ownLineErrors } from '../../../test/measured/own-lines.ts';
 
 function stepRows(runs: readonly MeasuredRun[]): {
-  readonly quantities: readonly (readonly number[])[];
+  readonly device: readonly (readonly number[])[];
+  readonly host: readonly (readonly number[])[];
   readonly seconds: readonly number[];
 } {
+  const sums = runs.map(({ model, layout, workload, cluster }) =>
+    stepSums(quantitiesOf(model, layout, workload, cluster)),
+  );
   return {
-    quantities: runs.map(({ model, layout, workload, cluster }) => {
-      const counted = quantitiesOf(model, layout, workload, cluster);
-      return stepQuantities.map((quantity) => counted[quantity]);
-    }),
+    device: sums.map(({ device }) => device),
+    host: sums.map(({ host }) => host),
     seconds: runs.map(({ row }) => Number(row.stepMs) / 1000),
   };
+}
+
+function stepErrors(runs: readonly MeasuredRun[]): readonly number[] {
+  const { device, host, seconds } = stepRows(runs);
+  return foldErrors(device, seconds, host);
 }
 
 function memoryRows(runs: readonly MeasuredRun[]): readonly (readonly number[])[] {
@@ -68,6 +76,20 @@ describe('a fit of constants', () => {
     const values = [...measured, ...measured, 40];
     const errors = errorsOf(rows, values, fitConstants(rows, values)).slice(0, -1);
     expect(Math.max(...errors.map(Math.abs))).toBeLessThan(0.03);
+  });
+
+  test('finds those of two sums of which the larger one was measured', () => {
+    // A device takes 2 for each row of work and 1 besides, and the host that starts it 9 at least.
+    const work = [1, 2, 3, 4, 5, 6, 7, 8];
+    const device = work.map((rows) => [rows, 1, 0]);
+    const host = work.map(() => [0, 0, 1]);
+    const larger = work.map((rows) => Math.max(2 * rows + 1, 9));
+    const found = fitConstants(device, larger, host);
+    for (const [at, constant] of [2, 1, 9].entries()) expect(found[at]).toBeCloseTo(constant, 3);
+    for (const error of errorsOf(device, larger, found, host)) expect(error).toBeCloseTo(0, 4);
+    // Neither sum alone has both kinds of rows.
+    const alone = errorsOf(device, larger, fitConstants(device, larger));
+    expect(Math.max(...alone.map(Math.abs))).toBeGreaterThan(0.1);
   });
 });
 
@@ -146,27 +168,34 @@ test('no fold has all rows from which a constant can be learned', () => {
 });
 
 describe('steps that vTrain measured, predicted by constants of other rows', () => {
-  test('of many nodes: Spearman at least 0.96, within 7.5 % in the mean, and all but a tenth within 5 %', () => {
-    const { quantities, seconds } = stepRows(vtrainRuns('many-nodes'));
-    const errors = foldErrors(quantities, seconds);
+  test('of many nodes: Spearman at least 0.96, within 6.5 % in the mean, and all but a tenth within 4 %', () => {
+    const runs = vtrainRuns('many-nodes');
+    const errors = stepErrors(runs);
     const { mean, median, trimmedMean } = summarize(errors);
     expect(median).toBeLessThan(0.035);
-    expect(trimmedMean).toBeLessThan(0.05);
-    expect(mean).toBeLessThan(0.075);
+    expect(trimmedMean).toBeLessThan(0.04);
+    expect(mean).toBeLessThan(0.065);
+    const { seconds } = stepRows(runs);
     const predicted = errors.map((error, index) => (1 + error) * (seconds[index] ?? 0));
     expect(spearman(predicted, seconds)).toBeGreaterThan(0.96);
   });
 
-  test('of many nodes: within 6 % without six runs that no amount of work explains', () => {
+  test('of many nodes: within 5 % without six runs that no amount of work explains', () => {
     const runs = vtrainRuns('many-nodes').filter(({ row }) => !isUnexplained(row));
     expect(runs.length).toBe(67);
-    const { quantities, seconds } = stepRows(runs);
-    expect(summarize(foldErrors(quantities, seconds)).mean).toBeLessThan(0.06);
+    expect(summarize(stepErrors(runs)).mean).toBeLessThan(0.05);
   });
 
-  test('of one node: within 10 % in the mean', () => {
-    const { quantities, seconds } = stepRows(vtrainRuns('one-node'));
-    expect(summarize(foldErrors(quantities, seconds)).mean).toBeLessThan(0.1);
+  test('of many nodes: constants of their own for each layout leave 3 % of the steps to which they are fitted', () => {
+    const errors = ownLineErrors(vtrainRuns('many-nodes'));
+    expect(errors.length).toBe(48);
+    expect(summarize(errors).mean).toBeGreaterThan(0.03);
+  });
+
+  test('of one node: within 7.5 % in the mean, and 6 % for half of the runs', () => {
+    const { mean, median } = summarize(stepErrors(vtrainRuns('one-node')));
+    expect(mean).toBeLessThan(0.075);
+    expect(median).toBeLessThan(0.06);
   });
 });
 
@@ -223,8 +252,10 @@ test('quantities of one device have no messages', () => {
   expect(alone).toMatchObject({
     tensorInsideBytes: 0,
     tensorBetweenBytes: 0,
+    tensorMessages: 0,
     dataInsideBytes: 0,
     dataBetweenBytes: 0,
     pipelineBytes: 0,
+    pipelineMessages: 0,
   });
 });

@@ -8,11 +8,11 @@ import {
   type RunLayout,
   transformer,
 } from '@shardwise/planner';
+import { playbookCells } from '../../../test/measured/cells.ts';
 import { summarize } from '../../../test/measured/errors.ts';
-import { playbookRuns } from '../../../test/measured/measured-runs.ts';
 import { type Row, readRows } from '../../../test/measured/rows.ts';
 
-// Predictions with the constants of the catalogue. None is fitted to a row.
+// Predictions with the constants of the catalogue. None is fitted to a row, but for the one that cells of the playbook name.
 
 function stepOfSc21(row: Row): number {
   const of = (column: string): number => Number(row[column]);
@@ -35,6 +35,7 @@ function stepOfSc21(row: Row): number {
     schedule: stagesPerRank > 1 ? 'interleaved1f1b' : '1f1b',
     recompute: 'full',
     flashAttention: false,
+    betweenStages: 'parts',
   };
   const cluster = namedCluster(`${of('devices')}xa100`);
   return predict(model, layout, { batch: of('batch'), sequence: 2048 }, cluster).stepSeconds;
@@ -50,7 +51,7 @@ describe('steps of published runs, by the constants of the catalogue', () => {
     expect(largest).toBeLessThan(0.08);
   });
 
-  test('of Korthikanti et al. 2022 are within 8 % in the mean, and the gain by selective recomputation, too', () => {
+  test('of Korthikanti et al. 2022 are within 5 % in the mean and 7 % each, and the gain by selective recomputation, too', () => {
     const runs = [
       { model: 'gpt:22b', p: 1, v: 1, rows: 4, batch: 4, devices: 8, selective: 1.1, full: 1.42 },
       {
@@ -93,6 +94,7 @@ describe('steps of published runs, by the constants of the catalogue', () => {
         schedule: run.v > 1 ? 'interleaved1f1b' : '1f1b',
         rows: run.rows,
         flashAttention: false,
+        betweenStages: 'parts',
       };
       const step = (more: Partial<RunLayout>): number => {
         const workload = { batch: run.batch, sequence: 2048 };
@@ -105,7 +107,9 @@ describe('steps of published runs, by the constants of the catalogue', () => {
       expect(full).toBeGreaterThan(1.2 * selective);
       return [selective / run.selective - 1, full / run.full - 1];
     });
-    expect(summarize(errors).mean).toBeLessThan(0.08);
+    const { mean, largest } = summarize(errors);
+    expect(mean).toBeLessThan(0.05);
+    expect(largest).toBeLessThan(0.07);
   });
 });
 
@@ -175,29 +179,22 @@ describe('ranks that send each tensor by itself', () => {
   });
 });
 
-test('in 17 of 26 cells of the playbook, the layout that is predicted best reaches 90 % of the best measured one', () => {
-  const runs = playbookRuns('playbook').map(({ model, layout, workload, cluster, row }) => ({
-    cell: `${row.model} on ${row.nodes} nodes`,
-    measured: Number(row.tokensPerSecondPerDevice),
-    predicted: predict(model, layout, workload, cluster).rowsPerSecond,
-  }));
-  const cells = [...Map.groupBy(runs, ({ cell }) => cell)];
-  const far = cells.filter(([, own]) => {
-    const chosen = own.reduce((a, b) => (b.predicted > a.predicted ? b : a));
-    return chosen.measured < 0.9 * Math.max(...own.map(({ measured }) => measured));
-  });
+test('in 19 of 26 cells of the playbook, the layout that is predicted best reaches 90 % of the best measured one', () => {
+  const cells = playbookCells();
   expect(cells).toHaveLength(26);
-  // In most of the others, each microbatch of the layout that is predicted best took about 1.2 s more than those of its
-  // neighbours, for which no count of work, messages or hosts tells the two kinds apart.
-  expect(far.map(([cell]) => cell)).toEqual([
-    '1b on 8 nodes',
+  // What a message of a pipeline takes besides its link is a constant of the other cells, whichever they are.
+  for (const { messageSeconds } of cells) {
+    expect(messageSeconds).toBeGreaterThan(0.2);
+    expect(messageSeconds).toBeLessThan(0.35);
+  }
+  // In these, a pipeline took what its links take, or ranks waited for something that is no message of a pipeline.
+  expect(cells.filter(({ reached }) => reached < 0.9).map(({ name }) => name)).toEqual([
     '1b on 64 nodes',
-    '8b on 2 nodes',
-    '8b on 8 nodes',
-    '8b on 32 nodes',
+    '3b on 2 nodes',
+    '3b on 4 nodes',
+    '8b on 4 nodes',
     '8b on 64 nodes',
     '80b on 4 nodes',
-    '80b on 8 nodes',
-    '80b on 64 nodes',
+    '80b on 32 nodes',
   ]);
 });

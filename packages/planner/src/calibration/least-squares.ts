@@ -13,23 +13,53 @@ const TOLERANCE = 1e-9;
  * small, and not that of their squares, so that a run on a slow network does not determine the constants (Huber 1964,
  * by weights). It descends along one constant after the other (Franc et al. 2005).
  *
- * Shape: quantities [rows][constants], measured [rows] -> [constants].
+ * With `others`, each row has a second sum in the same constants, and the larger one is compared, such as that of a device
+ * and that of the host which starts its kernels. Each round fits the sum that was larger before (Magnani and Boyd 2009).
+ *
+ * Shape: quantities and others [rows][constants], measured [rows] -> [constants].
  */
 export function fitConstants(
   quantities: readonly (readonly number[])[],
   measured: readonly number[],
+  others: readonly (readonly number[])[] = quantities,
 ): readonly number[] {
-  let constants = fitWeighted(
-    quantities,
-    measured,
-    measured.map(() => 1),
+  const equal = measured.map(() => 1);
+  let constants: readonly number[] = fitWeighted(quantities, measured, equal).map(
+    (constant, column) =>
+      quantities.some((row) => row[column] !== 0) ? constant : mostOf(others, measured, column),
   );
   for (let round = 0; round < REWEIGHTED; round++) {
-    const errors = errorsOf(quantities, measured, constants);
+    const larger = largerOf(quantities, others, constants);
+    const errors = errorsOf(larger, measured, constants);
     const weights = errors.map((error) => 1 / Math.sqrt(Math.max(SMALL_ERROR, Math.abs(error))));
-    constants = fitWeighted(quantities, measured, weights);
+    constants = fitWeighted(larger, measured, weights);
   }
   return constants;
+}
+
+/** The largest constant with which the quantity of one column exceeds no measured value. 0 if no row has it. */
+function mostOf(
+  quantities: readonly (readonly number[])[],
+  measured: readonly number[],
+  column: number,
+): number {
+  const having = range(measured.length).filter((index) => quantities[index]?.[column]);
+  if (having.length === 0) return 0;
+  return Math.min(
+    ...having.map((index) => (measured[index] ?? 0) / (quantities[index]?.[column] ?? 1)),
+  );
+}
+
+/** Of both sums of each row, the larger one. */
+function largerOf(
+  quantities: readonly (readonly number[])[],
+  others: readonly (readonly number[])[],
+  constants: readonly number[],
+): readonly (readonly number[])[] {
+  return quantities.map((row, index) => {
+    const other = others[index] ?? row;
+    return dot(other, constants) > dot(row, constants) ? other : row;
+  });
 }
 
 /** Returns what the constants predict, relative to what was measured, less 1. */
@@ -37,8 +67,11 @@ export function errorsOf(
   quantities: readonly (readonly number[])[],
   measured: readonly number[],
   constants: readonly number[],
+  others: readonly (readonly number[])[] = quantities,
 ): readonly number[] {
-  return quantities.map((row, index) => dot(row, constants) / (measured[index] ?? 1) - 1);
+  return largerOf(quantities, others, constants).map(
+    (row, index) => dot(row, constants) / (measured[index] ?? 1) - 1,
+  );
 }
 
 /**
@@ -49,17 +82,30 @@ export function errorsOf(
 export function foldErrors(
   quantities: readonly (readonly number[])[],
   measured: readonly number[],
+  others: readonly (readonly number[])[] = quantities,
   folds = 5,
 ): readonly number[] {
   const foldOf = foldsOf(quantities, folds);
-  const constants = range(folds).map((fold) => {
-    const others = <Value>(values: readonly Value[]): readonly Value[] =>
-      values.filter((_, index) => foldOf[index] !== fold);
-    return fitConstants(others(quantities), others(measured));
-  });
-  return quantities.map((row, index) => {
-    return dot(row, constants[foldOf[index] ?? 0] ?? []) / (measured[index] ?? 1) - 1;
-  });
+  const errors: number[] = [];
+  for (const fold of range(folds)) {
+    const rowsOf = <Value>(values: readonly Value[], isOwn: boolean): readonly Value[] =>
+      values.filter((_, index) => (foldOf[index] === fold) === isOwn);
+    const constants = fitConstants(
+      rowsOf(quantities, false),
+      rowsOf(measured, false),
+      rowsOf(others, false),
+    );
+    const own = errorsOf(
+      rowsOf(quantities, true),
+      rowsOf(measured, true),
+      constants,
+      rowsOf(others, true),
+    );
+    for (const [at, index] of rowsOf(range(measured.length), true).entries()) {
+      errors[index] = own[at] ?? 0;
+    }
+  }
+  return errors;
 }
 
 function foldsOf(quantities: readonly (readonly number[])[], folds: number): readonly number[] {

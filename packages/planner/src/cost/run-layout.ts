@@ -34,6 +34,12 @@ export interface RunLayout {
    * as nanotron divides models. Default: layers.
    */
   readonly stagesAlike?: 'layers' | 'operations';
+  /**
+   * What each rank of tensor parallelism sends to the next stage, if all of them have the same: the whole, as `pipeline` does,
+   * or a part, of which the ranks there gather the whole, as Megatron-LM and DeepSpeed do (Narayanan et al. 2021, section 4.1).
+   * Default: whole.
+   */
+  readonly betweenStages?: 'whole' | 'parts';
   /** The rows of a microbatch. */
   readonly rows: number;
   /** What the backward pass computes again, or reads from the host: in all layers, or in each. */
@@ -82,6 +88,12 @@ export function microbatchesOf(layout: RunLayout, { batch }: Workload): number {
 export function partsOfStates({ zero, shardRanks, contextParallel }: RunLayout): number {
   // Ranks of context parallelism have the same parameters, too.
   return zero === 0 ? 1 : shardRanks * contextParallel;
+}
+
+/** The parts of which each rank of tensor parallelism sends one to the next stage. With sequence parallelism it has no more. */
+export function partsBetweenStages(layout: RunLayout): number {
+  const isWhole = layout.sequenceParallel || layout.betweenStages !== 'parts';
+  return isWhole ? 1 : layout.tensorParallel;
 }
 
 /** Returns what a layer computes again. */

@@ -9,7 +9,13 @@ import {
   messageSeconds,
   oneWaySeconds,
 } from './group-link.ts';
-import { microbatchesOf, partsOfStates, type RunLayout, type Workload } from './run-layout.ts';
+import {
+  microbatchesOf,
+  partsBetweenStages,
+  partsOfStates,
+  type RunLayout,
+  type Workload,
+} from './run-layout.ts';
 import { scheduleFacts } from './schedule-facts.ts';
 import { type Place, placesOf } from './stages.ts';
 
@@ -149,6 +155,9 @@ export function microbatchTime(
   const exchanges = place.expertBytes === 0 ? 0 : 2 * place.layers;
   const pipelineLink = groupLink(cluster, layout.pipelineParallel, tp * cp * layout.dataParallel);
   const perMessage = place.layers === 0 ? 0 : place.outputBytes / place.layers;
+  const parts = partsBetweenStages(layout);
+  const stageMessage =
+    messageSeconds(perMessage / parts, pipelineLink) + oneWaySeconds(perMessage, parts, tensorLink);
   return {
     compute,
     recompute,
@@ -158,10 +167,7 @@ export function microbatchTime(
     expertParallel:
       (2 * place.expertBytes) / expertLink.bytesPerSecond +
       2 * exchanges * (ep - 1) * expertLink.latencySeconds,
-    pipelineParallel:
-      layout.pipelineParallel === 1
-        ? 0
-        : 2 * stagesPerRank * messageSeconds(perMessage, pipelineLink),
+    pipelineParallel: layout.pipelineParallel === 1 ? 0 : 2 * stagesPerRank * stageMessage,
     offload: exposedCopySeconds(place.offloadedBytes, compute, cluster),
   };
 }

@@ -1,7 +1,12 @@
 import { chainSchedule } from './chain-schedule.ts';
 import type { ClusterDescription } from '../cluster/cluster.ts';
 import { blocksOf } from '../cost/blocks.ts';
-import { microbatchesOf, type RunLayout, type Workload } from '../cost/run-layout.ts';
+import {
+  microbatchesOf,
+  partsBetweenStages,
+  type RunLayout,
+  type Workload,
+} from '../cost/run-layout.ts';
 import { placesOf, stagesOf } from '../cost/stages.ts';
 import {
   hidingSeconds,
@@ -39,13 +44,13 @@ export function runOfLayout(
     };
   });
   const [layer] = blocks.layers;
+  const ranksOfPlace = layout.tensorParallel * layout.contextParallel;
   return {
     schedule,
     replicas: layout.dataParallel,
-    ranksOfPlace: layout.tensorParallel * layout.contextParallel,
+    ranksOfPlace,
     places: times,
-    // `outputBytes` is what one rank sends, if the ranks of a place divide what is between layers.
-    messageBytes: (layer?.outputBytes ?? 0) * (layout.sequenceParallel ? layout.tensorParallel : 1),
+    messageBytes: (ranksOfPlace * (layer?.outputBytes ?? 0)) / partsBetweenStages(layout),
     topology: topologyOf(cluster),
     stragglers,
   };
