@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { dist } from 'shardwise';
 import type { Precision } from './precision.ts';
+import { rankEnvironment } from './rank-environment.ts';
 import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
 
 export interface Ranks {
@@ -26,7 +27,8 @@ export function startRanks(
   const world = dist.transports.createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
     const data: RankData = { rank, world, contestant, batch, precision };
-    return new Worker(new URL(`./${script}`, import.meta.url), { workerData: data });
+    const env = rankEnvironment(size);
+    return new Worker(new URL(`./${script}`, import.meta.url), { workerData: data, env });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {
     const answered = once(worker, 'message');

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { dist } from 'shardwise';
+import { rankEnvironment } from '../rank-environment.ts';
 import { type Mode, type RankData, type RankRequest, type RankRound, RANKS } from './messages.ts';
 
 export interface Ranks {
@@ -14,7 +15,8 @@ export function startRanks(mode: Mode, rows: number): Ranks {
   const world = dist.transports.createThreadsWorld({ size: RANKS });
   const workers = Array.from({ length: RANKS }, (_, rank) => {
     const data: RankData = { mode, rows, rank, world };
-    return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });
+    const env = rankEnvironment(RANKS);
+    return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data, env });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {
     const answered = once(worker, 'message');

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { dist } from 'shardwise';
+import { rankEnvironment } from '../rank-environment.ts';
 import type { Mode, RankData, RankRequest, RankRound } from './messages.ts';
 
 export interface Ranks {
@@ -19,7 +20,8 @@ export function startRanks(mode: Mode, layers: number, batch: number): Ranks {
   const world = dist.transports.createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
     const data: RankData = { mode, layers, batch, rank, world };
-    return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });
+    const env = rankEnvironment(size);
+    return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data, env });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {
     const answered = once(worker, 'message');

@@ -148,7 +148,7 @@ function bareTable(
             'tr',
             cells.map((cell, index) =>
               index === 0
-                ? h('th', { scope: 'row' }, [shown(cell)])
+                ? h('th', { scope: 'row', class: { number: columns[0]?.isNumber } }, [shown(cell)])
                 : h('td', { class: { number: columns[index]?.isNumber } }, [shown(cell)]),
             ),
           ),

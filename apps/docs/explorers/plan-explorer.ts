@@ -1,8 +1,6 @@
 import {
   deviceNames,
   layoutText,
-  namedCluster,
-  planTraining,
   stepTermNames,
   stepTerms,
   type StepTerms,
@@ -10,7 +8,7 @@ import {
 } from '@shardwise/planner';
 import { computed, defineComponent, h, onMounted, ref, watch, type VNode } from 'vue';
 import { choice, explorer, slider, spoken, table } from './controls.ts';
-import { bytesText } from './quantities.ts';
+import { gigabytesText, KEPT, planInPage, secondsText, summaryOf } from './plan-in-page.ts';
 
 const models = [
   'gpt:1.7b',
@@ -36,8 +34,6 @@ const colours: Readonly<Record<keyof StepTerms, string>> = {
   offload: 'var(--weight-gradient)',
 };
 
-/** How many layouts are shown. */
-const kept = 5;
 /** As many reasons as the first search has. Until it has ended, empty rows keep the place of its tables. */
 const usualReasons = 7;
 
@@ -65,7 +61,13 @@ export const PlanExplorer = defineComponent({
     const search = (): void => {
       clearTimeout(timer);
       timer = setTimeout(() => {
-        plan.value = planOf(model.value, device.value, devices.value, batch.value, memory.value);
+        plan.value = planInPage({
+          model: model.value,
+          device: device.value,
+          devices: devices.value,
+          batch: batch.value,
+          percent: memory.value,
+        });
       }, 150);
     };
     onMounted(search);
@@ -73,7 +75,7 @@ export const PlanExplorer = defineComponent({
     const rows = computed(() => plan.value?.ranked ?? []);
     const bars = computed(() =>
       plan.value === undefined
-        ? Array.from({ length: kept }, () => ({ layout: '\u00A0', terms: [] }))
+        ? Array.from({ length: KEPT }, () => ({ layout: '\u00A0', terms: [] }))
         : rows.value.map(({ layout, terms }) => ({
             layout: layoutText(layout),
             terms: stepTerms.map((term) => ({ term, seconds: terms[term] })),
@@ -81,12 +83,12 @@ export const PlanExplorer = defineComponent({
     );
     const best = computed(() =>
       plan.value === undefined
-        ? emptyRows(kept, 4)
+        ? emptyRows(KEPT, 4)
         : rows.value.map(({ layout, stepSeconds, utilization, memory: needed }) => [
             layoutText(layout),
             secondsText(stepSeconds),
             `${(100 * utilization.mfu).toFixed(1)} %`,
-            bytesText(needed.totalBytes),
+            gigabytesText(needed.totalBytes),
           ]),
     );
     return (): VNode => {
@@ -99,7 +101,7 @@ export const PlanExplorer = defineComponent({
           slider('Rows of the batch', batch, { min: 64, max: 2048, step: 64 }),
           slider('Memory that a rank may use', memory, { min: 10, max: 100, step: 5 }, '%'),
         ]),
-        spoken(summary(plan.value)),
+        spoken(plan.value === undefined ? 'Searching for the best layout.' : summaryOf(plan.value)),
         h(
           'div',
           { class: 'legend' },
@@ -129,7 +131,7 @@ export const PlanExplorer = defineComponent({
           ),
         ),
         best.value.length === 0
-          ? h('p', summary(plan.value))
+          ? null
           : table(
               'The best layouts',
               [
@@ -153,37 +155,4 @@ export const PlanExplorer = defineComponent({
 
 function emptyRows(count: number, columns: number): string[][] {
   return Array.from({ length: count }, () => Array.from({ length: columns }, () => '\u00A0'));
-}
-
-function planOf(
-  model: string,
-  device: string,
-  devices: number,
-  batch: number,
-  percent: number,
-): TrainingPlan {
-  const cluster = namedCluster(`${devices}x${device}`);
-  return planTraining({
-    model,
-    cluster,
-    batch,
-    keep: kept,
-    memoryBytes: (cluster.device.memoryBytes * percent) / 100,
-    search: { offload: ['nothing'], schedule: ['1f1b', 'interleaved1f1b', 'zbv'] },
-  });
-}
-
-function summary(plan: TrainingPlan | undefined): string {
-  if (plan === undefined) return 'Searching for the best layout.';
-  const [best] = plan.ranked;
-  if (best !== undefined) {
-    return `The best layout is ${layoutText(best.layout)}: ${secondsText(best.stepSeconds)} a step.`;
-  }
-  const { smallest, changes } = plan;
-  const least = smallest === null ? '' : ` The least is ${bytesText(smallest.memory.totalBytes)}.`;
-  return `Nothing fits.${least} ${changes.map(({ change }) => `${change}.`).join(' ')}`;
-}
-
-function secondsText(seconds: number): string {
-  return seconds >= 1 ? `${seconds.toPrecision(3)} s` : `${(1000 * seconds).toPrecision(3)} ms`;
 }

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
@@ -29,18 +30,26 @@ describe('a run that other work is to overlap', () => {
     expect(await turnsDuring(() => repeat(false))).toBeLessThan(5);
   });
 
+  const blocks = { held: 'blocks, product by product,', fewest: 0, most: 60 };
+  const leavesFree = { held: 'leaves free', fewest: 100, most: Number.POSITIVE_INFINITY };
+
   it.each([
-    { pool: '0', held: 'blocks, product by product,', fewest: 0, most: 60 },
-    { pool: '64', held: 'leaves free', fewest: 100, most: Number.POSITIVE_INFINITY },
-  ])('$held a thread of a process whose pool has $pool threads', async ({ pool, fewest, most }) => {
-    const worker = new Worker(new URL('./overlap-turns.worker.ts', import.meta.url), {
-      env: { ...process.env, UV_THREADPOOL_SIZE: pool },
-    });
-    const [turns] = await once(worker, 'message');
-    expect(turns).toBeGreaterThanOrEqual(fewest);
-    expect(turns).toBeLessThan(most);
-    await worker.terminate();
-  });
+    { pool: '0', ranks: 1, ...blocks },
+    { pool: '64', ranks: availableParallelism() - 1, ...leavesFree },
+    // Where ranks use all cores, another thread has none to compute on.
+    { pool: '64', ranks: availableParallelism(), ...blocks },
+  ])(
+    '$held a thread of a process whose pool has $pool threads, on a host of $ranks ranks',
+    async ({ pool, ranks, fewest, most }) => {
+      const worker = new Worker(new URL('./overlap-turns.worker.ts', import.meta.url), {
+        env: { ...process.env, UV_THREADPOOL_SIZE: pool, LOCAL_WORLD_SIZE: String(ranks) },
+      });
+      const [turns] = await once(worker, 'message');
+      expect(turns).toBeGreaterThanOrEqual(fewest);
+      expect(turns).toBeLessThan(most);
+      await worker.terminate();
+    },
+  );
 
   it('computes the same bits', async () => {
     const backend = await cpu();

@@ -7,7 +7,7 @@ import { namedCluster } from '@shardwise/planner';
 import { openCluster, openModel, openPlan } from '@shardwise/planner/node';
 import { compareRun } from '../src/plan/compare-run.ts';
 import { htmlReport } from '../src/report/html-report.ts';
-import { parseSize } from '../src/cli/parse-values.ts';
+import { parseMemory, parseSize } from '../src/cli/parse-values.ts';
 import { planCommand, type PlanCommandOptions } from '../src/plan/plan-command.ts';
 import { reports, runOf } from './run-fixture.ts';
 
@@ -90,6 +90,13 @@ describe('shardwise plan', () => {
     expect(await openCluster(cluster)).toEqual(namedCluster('8xh100'));
     await writeFile(cluster, 'no JSON');
     await expect(openCluster(cluster)).rejects.toThrow('text that is no JSON');
+  });
+
+  test('says of a file that is not there that it is not there, and not that it is no name', async () => {
+    const missing = join(directory, 'missing.json');
+    for (const open of [openCluster, openModel]) {
+      await expect(open(missing)).rejects.toThrow(`from ${missing}: no file that can be read`);
+    }
   });
 });
 
@@ -187,6 +194,13 @@ describe('a run with a plan', () => {
   ])('is refused before it starts with %s', async (_, options, words) => {
     await expect(openPlan(await planFile(options))).rejects.toThrow(words);
   });
+});
+
+test('the memory of a rank is not a number of bytes that nobody means', () => {
+  expect(parseMemory('40GB')).toBe(40e9);
+  expect(parseMemory('40000000000')).toBe(40e9);
+  expect(() => parseMemory('40')).toThrow('It is 40 bytes. Write the unit, such as 40GB');
+  expect(() => parseMemory('lots')).toThrow('a size such as 60GB');
 });
 
 test('sizes have units of 1000 and of 1024', () => {

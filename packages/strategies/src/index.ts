@@ -73,7 +73,7 @@ export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
 } from './optimizers/offloaded-optimizer.ts';
-export { byLayer, type UnitOf } from './sharded/units/unit-names.ts';
+export { byLayer, type UnitOf } from './plan/unit-names.ts';
 export type { QuantizedGradients, ZeroPlusPlusOptions } from './sharded/zero-plus-plus.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './sharded/zero.ts';
 export { explain, type ExplainOptions } from './apply/explain.ts';

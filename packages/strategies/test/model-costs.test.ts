@@ -1,17 +1,30 @@
-import { arange, manualSeed, nn, setRank, type Tensor, tensor, zeros } from '@shardwise/core';
+import {
+  arange,
+  manualSeed,
+  nn,
+  setRank,
+  subscribe,
+  type Tensor,
+  tensor,
+  zeros,
+} from '@shardwise/core';
 import { randomState } from '@shardwise/core/extend';
 import {
   automaticSchedule,
   countModelCosts,
   explain,
+  fsdp,
   measureModelCosts,
   type ModelCosts,
+  parallelize,
   pipeline,
   stepKinds,
   stepsOf,
+  zero,
 } from '@shardwise/strategies';
 import type { RunStages } from '../src/pipeline/run-stages-key.ts';
 import { interpreter } from '@shardwise/testing';
+import { onRanks } from '@shardwise/testing/node';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Language, languageBatch, languageLoss } from './ranks/pipeline-models.ts';
 
@@ -69,6 +82,53 @@ describe('what the modules of a model cost', () => {
       ['2', 6 * 5 * 8, 2 * 5 * 8],
     ]);
   });
+
+  it.each([
+    ['fsdp', false],
+    ['zero 3', false],
+    ['fsdp', true],
+    ['zero 3', true],
+  ] as const)(
+    'the parameters that are gathered again are those that %s gathers in a backward pass, under checkpoints: %s',
+    async (name, isCheckpointed) => {
+      const { modules } = countModelCosts(new Language(), batch(), options);
+      const gatheredAgain = modules.map(({ regathered, regatheredUnderCheckpoint }) =>
+        isCheckpointed ? regatheredUnderCheckpoint : regathered,
+      );
+      // Of a block: the weight of its norm and those of its products, and no biases. A checkpoint computes the norm and the
+      // first product again, and so reads their biases. What is in no block is kept.
+      const ofBlock = { elements: 8 + 2 * 8 * 16, tensors: 3 };
+      const again = isCheckpointed ? { elements: ofBlock.elements + 8 + 16, tensors: 5 } : ofBlock;
+      const none = { elements: 0, tensors: 0 };
+      expect(gatheredAgain).toEqual([none, none, again, again, again, again, none, none]);
+      await onRanks(2, async () => {
+        const model = new Language();
+        if (isCheckpointed) {
+          for (const block of model.blocks) {
+            const forward = block.forward.bind(block);
+            block.forward = (x) => nn.checkpoint(() => forward(x));
+          }
+        }
+        const strategy = name === 'fsdp' ? fsdp() : zero({ stage: 3 });
+        const parallel = await parallelize(model, strategy);
+        const [x, y] = batch();
+        const pass = async (): Promise<void> => {
+          const loss = languageLoss(parallel.forward(x), y);
+          loss.backward();
+          await loss.item();
+        };
+        await pass();
+        const gathers: string[] = [];
+        const unsubscribe = subscribe(({ name: operation }) => {
+          if (operation === 'allGather') gathers.push(operation);
+        });
+        await pass();
+        unsubscribe();
+        const once = modules.reduce((sum, { parameterTensors = 0 }) => sum + parameterTensors, 0);
+        expect(gathers).toHaveLength(once + 4 * again.tensors);
+      });
+    },
+  );
 
   it('grows with rows and not with parameters', () => {
     const { ids: more, targets: labels } = languageBatch(0, 2 * rows);

@@ -4,7 +4,7 @@ import { blockedProductOf } from '../plan/products/blocked-product-of.ts';
 import { attentionPlanning } from '../plan/attention/plan-attention-instructions.ts';
 import type { InstructionSet } from '../emit/x64/instruction-sets.ts';
 import type { Arena } from '../memory/arena.ts';
-import { callThreads, poolThreads } from '../memory/native-calls.ts';
+import { callThreads, hasFreeCore, poolThreads } from '../memory/native-calls.ts';
 import { Crew, MAX_HELPERS } from './products/crew.ts';
 import { packedBytes } from './products/operand-panels.ts';
 import { PlannedTasks } from './products/planned-tasks.ts';
@@ -70,6 +70,7 @@ function resourcesOf(code: ProductResources['code'], threads: number): ProductRe
     packedOf: sharedMemory(packedBytes),
     tile: sharedMemory(0),
     canOverlap,
+    leavesThread: canOverlap && hasFreeCore(threads),
   };
 }
 

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { threadId } from 'node:worker_threads';
 import koffi from 'koffi';
 
@@ -29,6 +30,17 @@ export function callThreads(): boolean {
  */
 function poolHasRoom(): boolean {
   return threadId <= poolThreads();
+}
+
+/**
+ * Whether a core of this host stays free while each of its ranks computes with this many threads. Where none does, a
+ * computation that is handed to the pool does not run beside the thread that waits for it, but pays for the hand-over: the
+ * system often wakes the pool's thread on a core that is busy. `shardwise` tells each rank how many ranks the host has, as
+ * torchrun does. Otherwise there is one.
+ */
+export function hasFreeCore(threads: number): boolean {
+  const ranks = Number(process.env['LOCAL_WORLD_SIZE'] ?? 1);
+  return ranks * threads < availableParallelism();
 }
 
 /** The number of threads in Node's pool, which all threads of the process share. */

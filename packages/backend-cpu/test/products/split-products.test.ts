@@ -160,6 +160,7 @@ describe('loops behind a product on several threads', () => {
     packedOf: (_, byteLength) => new Uint8Array(byteLength),
     tile: (_, byteLength) => new Uint8Array(byteLength),
     canOverlap: true,
+    leavesThread: true,
   });
 
   it.each(Object.entries(codes))(

@@ -22,6 +22,9 @@ export interface Block {
   readonly expertParameters: number;
   /** The tensors of its parameters, if ranks that divide them send each by itself. */
   readonly sentTensors: number;
+  /** The elements and the tensors of those parameters that ZeRO-3 gathers again for the backward pass. */
+  readonly regatheredParameters: number;
+  readonly regatheredTensors: number;
   /** The floating-point operations of the forward pass. */
   readonly forwardFlops: number;
   /** Those of the forward pass that the backward pass computes again. */
@@ -54,6 +57,8 @@ const none: Block = {
   parameters: 0,
   expertParameters: 0,
   sentTensors: 0,
+  regatheredParameters: 0,
+  regatheredTensors: 0,
   forwardFlops: 0,
   recomputedFlops: 0,
   recomputedBytes: 0,
@@ -111,10 +116,14 @@ export function blocksOf(
     const recompute = recomputeOf(layout, index);
     const isFull = recompute === 'full';
     const isOffloaded = recompute === 'offload';
+    const { parameters, parameterTensors: sentTensors = 1 } = module;
+    const regathered = isFull ? module.regatheredUnderCheckpoint : module.regathered;
     return {
       ...none,
-      parameters: module.parameters,
-      sentTensors: module.parameterTensors ?? 1,
+      parameters,
+      sentTensors,
+      regatheredParameters: regathered?.elements ?? parameters,
+      regatheredTensors: regathered?.tensors ?? sentTensors,
       forwardFlops,
       recomputedFlops: isFull ? scale * (module.recomputedFlops ?? module.flops / 3) : 0,
       recomputedBytes: isFull ? MOVES_OF_FORWARD * kept : 0,
@@ -198,6 +207,8 @@ function transformerLayer(
     expertParameters: parameters.experts / (tp * ep),
     // Implementations join the tensors of a transformer in few messages, of which the latency is nothing beside their bytes.
     sentTensors: 0,
+    regatheredParameters: (parameters.layer + parameters.experts / ep) / tp,
+    regatheredTensors: 0,
     forwardFlops,
     recomputedFlops: { none: 0, selective, full: forwardFlops, offload: 0 }[recompute],
     recomputedBytes: isFull ? MOVES_OF_FORWARD * whole : 0,

@@ -137,6 +137,8 @@ function sumOf(blocks: readonly Block[]): Block {
     parameters: sum((block) => block.parameters),
     expertParameters: sum((block) => block.expertParameters),
     sentTensors: sum((block) => block.sentTensors),
+    regatheredParameters: sum((block) => block.regatheredParameters),
+    regatheredTensors: sum((block) => block.regatheredTensors),
     forwardFlops: sum((block) => block.forwardFlops),
     recomputedFlops: sum((block) => block.recomputedFlops),
     recomputedBytes: sum((block) => block.recomputedBytes),

@@ -216,11 +216,16 @@ export function updateTime(
   // Each gradient has a call that puts it into its bucket, and one that takes it out.
   const placing = ranks === 1 ? 0 : 2 * sentTensors * cluster.device.launchSeconds;
   const besides = zero === 0 ? placing : copying(gradientBytes) + copying(parameterBytes);
-  const oneWay = (whole: number): number =>
-    copying(whole) + oneWaySeconds(whole, layout.shardRanks * cp, shardLink, messages);
-  // ZeRO-3 gathers parameters in each forward and each backward pass, and scatters gradients in each of them.
+  const oneWay = (whole: number, sent: number): number =>
+    copying(whole) + oneWaySeconds(whole, layout.shardRanks * cp, shardLink, sent);
+  // ZeRO-3 gathers parameters in each forward pass, and in each backward pass those that it reads. There it scatters gradients.
   const gathers =
-    zero < 3 ? 0 : microbatches * (2 * oneWay(parameterBytes) + oneWay(gradientBytes));
+    zero < 3
+      ? 0
+      : microbatches *
+        (oneWay(parameterBytes, messages) +
+          oneWay(bytes.parameter * place.regatheredParameters, place.regatheredTensors) +
+          oneWay(gradientBytes, messages));
   const between =
     zero < 3 ? reduction + besides : layout.shardRanks < dataParallel ? reduction / parts : 0;
   const hidden = zero < 3 ? hiding : hiding * microbatches * 1.5;

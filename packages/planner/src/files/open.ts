@@ -28,7 +28,9 @@ const SCRIPTS = new Set(['.ts', '.mts', '.js', '.mjs']);
  */
 export async function openModel(place: string, sequence?: number): Promise<ModelDescription> {
   const found = await kindOf(place);
-  if (found === 'nothing' && !SCRIPTS.has(extname(place))) return namedModel(place);
+  if (found === 'nothing' && !SCRIPTS.has(extname(place)) && !isJson(place)) {
+    return namedModel(place);
+  }
   if (found !== 'folder' && SCRIPTS.has(extname(place))) return describedBy(place);
   const path = found === 'folder' ? join(place, 'config.json') : place;
   return describeConfig(await readJson(path, 'a model'), sequence);
@@ -94,7 +96,7 @@ function lineOf(error: unknown, href: string): number | null {
 
 /** Describes a cluster: a name such as `128xh100`, or a JSON file, such as that of `shardwise measure`. Throws ConfigError. */
 export async function openCluster(place: string): Promise<ClusterDescription> {
-  if ((await kindOf(place)) !== 'file') return namedCluster(place);
+  if ((await kindOf(place)) !== 'file' && !isJson(place)) return namedCluster(place);
   return readCluster(await readJson(place, 'a cluster'));
 }
 
@@ -134,6 +136,11 @@ export async function openPlan(path: string): Promise<PlannedStep> {
     },
     { path },
   );
+}
+
+/** Whether a text is the name of a file, although there may be none: no model and no cluster is called so. */
+function isJson(place: string): boolean {
+  return extname(place) === '.json';
 }
 
 async function kindOf(place: string): Promise<'file' | 'folder' | 'nothing'> {

@@ -133,3 +133,15 @@ export function parseSize(text: string): number {
   if (number !== '' && bytes > 0) return bytes;
   throw new InvalidArgumentError('It must be a size such as 60GB or 512MiB');
 }
+
+/** No rank has less memory, so a smaller number of bytes is one whose unit was forgotten. */
+const LEAST_MEMORY_BYTES = 1e6;
+
+/** Parses the memory of a rank, such as `40GB`. */
+export function parseMemory(text: string): number {
+  const bytes = parseSize(text);
+  if (bytes >= LEAST_MEMORY_BYTES) return bytes;
+  throw new InvalidArgumentError(
+    `It is ${bytes} bytes. Write the unit, such as ${Number.parseFloat(text)}GB`,
+  );
+}

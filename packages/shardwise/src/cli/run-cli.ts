@@ -10,12 +10,12 @@ import {
   parseDevice,
   parseEndpoint,
   parseForm,
+  parseMemory,
   parseNodes,
   parseProfileSteps,
   parseRanks,
   parseReplicas,
   parseSeconds,
-  parseSize,
 } from './parse-values.ts';
 import { addServe } from './serve-options.ts';
 
@@ -288,7 +288,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     )
     .requiredOption('--batch <rows>', 'rows of the batch of a step, over all ranks', parseRanks)
     .option('--sequence <tokens>', 'tokens of a row (default: those of the model)', parseRanks)
-    .option('--memory <size>', 'memory that each rank may use, such as 60GB', parseSize)
+    .option('--memory <size>', 'memory that each rank may use, such as 60GB', parseMemory)
     .addOption(
       new Option('--goal <goal>', 'what is to be least')
         .choices(['time', 'memory', 'money'])

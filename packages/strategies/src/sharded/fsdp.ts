@@ -15,7 +15,7 @@ import {
   type ZeroPlusPlusOptions,
   zeroPlusPlusRules,
 } from './zero-plus-plus.ts';
-import { byLayer, type UnitOf, unitsOfModel } from './units/unit-names.ts';
+import { byLayer, type UnitOf, unitsOfModel } from '../plan/unit-names.ts';
 
 /** Options of `fsdp`. */
 export interface FullyShardedDataParallelOptions extends ZeroPlusPlusOptions {

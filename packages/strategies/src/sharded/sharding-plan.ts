@@ -19,7 +19,7 @@ import { page } from './page.ts';
 import { quantizedReduce } from './quantized-reduce.ts';
 import type { QuantizedMessages } from './zero-plus-plus.ts';
 import { afterForwardOf } from './units/after-forward.ts';
-import { commonUnit, type UnitOf } from './units/unit-names.ts';
+import { commonUnit, type UnitOf } from '../plan/unit-names.ts';
 
 export interface ShardingOptions {
   readonly strategy: string;

@@ -16,7 +16,7 @@ import {
   type ZeroPlusPlusOptions,
   zeroPlusPlusRules,
 } from './zero-plus-plus.ts';
-import { byLayer, oneUnit, type UnitOf, unitsOfModel } from './units/unit-names.ts';
+import { byLayer, oneUnit, type UnitOf, unitsOfModel } from '../plan/unit-names.ts';
 
 /** The states that the ranks divide. 1: optimizer states. 2: gradients as well. 3: parameters as well. */
 export type ZeroStage = 1 | 2 | 3;

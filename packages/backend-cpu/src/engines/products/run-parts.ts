@@ -26,6 +26,8 @@ export interface ProductResources {
   tile(slot: number, byteLength: number): Uint8Array;
   /** Whether calls may run on other threads. */
   readonly canOverlap: boolean;
+  /** Whether products leave this thread to other work, if there is some. Otherwise they run in place, one after the other. */
+  readonly leavesThread: boolean;
 }
 
 /** What one thread computes of some products. */
@@ -73,10 +75,10 @@ export function placeParts(parts: readonly ProductPart[], addresses: readonly bi
  */
 export function runParts(
   parts: readonly ProductPart[],
-  { code, crew, canOverlap }: ProductResources,
+  { code, crew, leavesThread }: ProductResources,
   elsewhere: boolean,
 ): Promise<unknown> | undefined {
-  const leaves = elsewhere && canOverlap;
+  const leaves = elsewhere && leavesThread;
   if (!leaves && crew !== null && parts.length > 1) {
     crew.run(parts);
     return undefined;

@@ -12,6 +12,8 @@ const moduleRules: OptionRules<ModuleCosts> = {
   path: option.required(option.nonEmptyText),
   parameters: option.required(option.count),
   parameterTensors: option.count,
+  regathered: option.checkedLater(),
+  regatheredUnderCheckpoint: option.checkedLater(),
   stateBytes: option.required(amount),
   flops: option.required(amount),
   recomputedFlops: amount,
@@ -20,6 +22,11 @@ const moduleRules: OptionRules<ModuleCosts> = {
   weightGradientBytes: option.required(amount),
   outputBytes: option.required(amount),
   times: option.required(option.checkedLater()),
+};
+
+const gatheredRules: OptionRules<NonNullable<ModuleCosts['regathered']>> = {
+  elements: option.required(option.count),
+  tensors: option.required(option.count),
 };
 
 const timesRules: OptionRules<NonNullable<ModuleCosts['times']>> = {
@@ -33,6 +40,10 @@ export function checkModelCosts(costs: ModelCosts): void {
   checkOptions('the costs of a model', costs, costsRules);
   for (const module of costs.modules) {
     checkOptions(`the costs of module '${module.path}'`, module, moduleRules);
+    for (const gathered of [module.regathered, module.regatheredUnderCheckpoint]) {
+      if (gathered === undefined) continue;
+      checkOptions(`what module '${module.path}' gathers again`, gathered, gatheredRules);
+    }
     if (module.times !== null) {
       checkOptions(`the times of module '${module.path}'`, module.times, timesRules);
     }

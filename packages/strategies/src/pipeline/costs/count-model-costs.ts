@@ -1,11 +1,17 @@
 import { elementCount, flopsOf, type Model, type Module, type Node } from '@shardwise/core/extend';
-import { checkModelCostsOf, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
+import {
+  checkModelCostsOf,
+  type ModelCosts,
+  type ModelCostsOptions,
+  type ModuleCosts,
+} from './model-costs.ts';
 import { bytesAcross, TracedModel } from './traced-model.ts';
 import { lossOfPass } from '../microbatches/loss-of-pass.ts';
 import { stagesOfParameters } from '../stages/stages-of-parameters.ts';
 import { keptBytes } from '../work/kept-bytes.ts';
 import { withFrees, type WorkDraft } from '../work/rank-work.ts';
 import { modelSpec } from '../../plan/model-spec.ts';
+import { byLayer, commonUnit, unitsOfModel } from '../../plan/unit-names.ts';
 
 /**
  * Counts what each module of a model costs for a batch. Pass the inputs of a training pass, followed by the targets of
@@ -36,6 +42,7 @@ export function costsOf(
   const { microbatch, drafts } = traced.stages();
   const spec = modelSpec(model);
   const stages = stagesOfParameters(spec, paths.slice(1));
+  const freed = freedLeaves(model, spec);
   const modules = paths.map((path, stage) => {
     const own = spec.parameters.filter((_, index) => stages[index] === stage);
     const count = (some: typeof own): number =>
@@ -46,7 +53,7 @@ export function costsOf(
       parameters: count(own),
       parameterTensors: own.length,
       stateBytes: 4 * (count(own) + trained * (1 + optimizerTensors)),
-      ...stageUse(drafts[stage] ?? []),
+      ...stageUse(drafts[stage] ?? [], freed),
       outputBytes: bytesAcross(microbatch, stage),
       times: null,
     };
@@ -55,19 +62,50 @@ export function costsOf(
 }
 
 /** The operations and bytes of a stage for one microbatch. */
-interface StageUse extends StageCounts {
+interface StageUse extends StageCounts, Regathered {
   readonly activationBytes: number;
   readonly weightGradientBytes: number;
 }
+
+type Regathered = Required<Pick<ModuleCosts, 'regathered' | 'regatheredUnderCheckpoint'>>;
 
 /**
  * Sums up what a stage uses. `drafts` are its forward, input gradients and weight gradients, with its neighbours on
  * other ranks.
  */
-function stageUse(drafts: readonly WorkDraft[]): StageUse {
+function stageUse(drafts: readonly WorkDraft[], freed: ReadonlySet<Node>): StageUse {
   const none = new Set<never>();
   const [activationBytes = 0, weightGradientBytes = 0] = keptBytes(withFrees(drafts, none), none);
-  return { ...countsOfDrafts(drafts), activationBytes, weightGradientBytes };
+  return {
+    ...countsOfDrafts(drafts),
+    activationBytes,
+    weightGradientBytes,
+    ...regatheredBy(drafts, freed),
+  };
+}
+
+/** The leaves of parameters that are freed between the passes: those of units. The unit of the whole model is kept. */
+function freedLeaves(model: Module, spec: ReturnType<typeof modelSpec>): ReadonlySet<Node> {
+  const unitOf = unitsOfModel(spec) ?? byLayer;
+  const units = new Map(
+    spec.parameters.map(({ name, names = [name] }) => [name, commonUnit(names, unitOf)]),
+  );
+  const freed = model.namedParameters().filter(([name]) => units.get(name) !== '');
+  return new Set(freed.map(([, { part }]) => part.node));
+}
+
+/** Counts the freed parameters that the backward pass of a stage reads, as it is and under a checkpoint. */
+function regatheredBy(drafts: readonly WorkDraft[], freed: ReadonlySet<Node>): Regathered {
+  const received = new Set(drafts.flatMap(({ receives }) => receives.map(({ node }) => node)));
+  const [forward, ...backward] = drafts;
+  const kept = new Set([...received, ...(forward?.computes ?? [])]);
+  const readWithout = (known: ReadonlySet<Node>): Regathered['regathered'] => {
+    const nodes = [...computedFor(backward, known)];
+    const read = new Set(nodes.flatMap(({ inputs }) => inputs.filter((node) => freed.has(node))));
+    const elements = [...read].reduce((sum, { shape }) => sum + elementCount(shape), 0);
+    return { elements, tensors: read.size };
+  };
+  return { regathered: readWithout(kept), regatheredUnderCheckpoint: readWithout(received) };
 }
 
 interface StageCounts {

@@ -18,6 +18,13 @@ export interface ModuleCosts {
   readonly parameters: number;
   /** The number of the parameters' tensors, each of which strategies that divide states send by itself. Default: not known. */
   readonly parameterTensors?: number;
+  /**
+   * What ZeRO-3 and FSDP gather again for the backward pass: the parameters that it reads, of units that are not whole until
+   * then. Each tensor travels by itself. Default: all parameters.
+   */
+  readonly regathered?: { readonly elements: number; readonly tensors: number };
+  /** The same under a checkpoint, where the backward pass computes the forward pass again. Default: all parameters. */
+  readonly regatheredUnderCheckpoint?: { readonly elements: number; readonly tensors: number };
   /** The bytes of parameters, gradients and optimizer states. */
   readonly stateBytes: number;
   /** The floating-point operations of products in the forward and backward pass. */

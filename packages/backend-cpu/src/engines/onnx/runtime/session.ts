@@ -1,6 +1,7 @@
 import { type TensorType, tensorTypes } from '../../../emit/onnx/model.ts';
 import { addressArray, runtime } from './api.ts';
 import { addressOf, type Address } from '../../../memory/host-address.ts';
+import { hasFreeCore } from '../../../memory/native-calls.ts';
 
 export interface SessionOptions {
   readonly threads: number;
@@ -14,11 +15,13 @@ const FATAL_ONLY = 4;
 /** An ONNX model, ready to run on memory that the caller owns. */
 export class Session {
   readonly #address: Address;
+  readonly #leavesThread: boolean;
   #released = false;
 
   /** Throws BackendError if ONNX Runtime does not accept the model. `asked` says what was asked for, in the error. */
   constructor(model: Uint8Array, options: SessionOptions, asked: string) {
-    const { functions, env, check } = runtime();
+    const { functions, env, check, canOverlap } = runtime();
+    this.#leavesThread = canOverlap && hasFreeCore(options.threads);
     const out = addressArray(1);
     check(asked, functions.CreateSessionOptions(out));
     const settings = out[0] ?? 0n;
@@ -62,13 +65,13 @@ export class Session {
   }
 
   /**
-   * Does what `run` does, on another thread if this platform and process allow it. Until the promise settles, the
+   * Does what `run` does, on another thread if this platform and process allow it and the host has a core for it. Until the promise settles, the
    * session, its tensors and their memory must stay alive.
    */
   runOverlapped(inputs: Values, outputs: Values, describe: () => string): Promise<void> {
-    const { functions, check, canOverlap } = runtime();
+    const { functions, check } = runtime();
     return new Promise((resolve, reject) => {
-      if (!canOverlap) {
+      if (!this.#leavesThread) {
         this.run(inputs, outputs, describe);
         resolve();
         return;

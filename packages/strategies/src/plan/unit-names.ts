@@ -1,5 +1,5 @@
 import type { ModelSpec } from '@shardwise/core/extend';
-import { matchesModule } from '../../plan/matches-module.ts';
+import { matchesModule } from './matches-module.ts';
 
 /** The unit of a parameter, from its name. '' is the unit of the whole model. */
 export type UnitOf = (parameterName: string) => string;
