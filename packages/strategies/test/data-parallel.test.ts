@@ -9,7 +9,7 @@ import {
   zeros,
 } from '@shardwise/core';
 import { dataParallel, explain, parallelize, type PlannedModel } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { valuesOf } from '../../../test/support/model-values.ts';
 

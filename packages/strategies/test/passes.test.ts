@@ -166,7 +166,7 @@ describe('buffers', () => {
       expect(statistics().collectives - before).toBe(2);
       expect(buffers.map(([name]) => name)).toEqual(['mean', 'variance', 'count', 'epoch']);
       for (const [, buffer] of buffers) {
-        expect(await valuesOf(buffer)).toEqual(new Array(buffer.numel).fill(1));
+        expect(await valuesOf(buffer)).toEqual(Array.from({ length: buffer.numel }, () => 1));
       }
     });
   });
