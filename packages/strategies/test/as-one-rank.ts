@@ -1,4 +1,5 @@
 import { assertAllclose, type Tolerance } from '@shardwise/testing';
+import { onRanks, type OnRanksOptions } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 
 /** What a rank has trained. */
@@ -6,6 +7,19 @@ export interface Trained {
   readonly losses: readonly number[];
   /** The whole parameters and buffers at the end. */
   readonly state: Readonly<Record<string, readonly number[]>>;
+}
+
+/** Returns a function that trains as one rank, once for each key. */
+export function oncePerKey<Key, T>(
+  train: (key: Key) => T | Promise<T>,
+  options: OnRanksOptions = {},
+): (key: Key) => Promise<T> {
+  const known = new Map<Key, Promise<readonly T[]>>();
+  return async (key) => {
+    const trained = known.get(key) ?? onRanks(1, () => train(key), options);
+    known.set(key, trained);
+    return (await trained)[0] ?? expect.fail('one rank has trained nothing');
+  };
 }
 
 /** Returns the means over ranks of lists that each of them has, such as the losses of its steps. */

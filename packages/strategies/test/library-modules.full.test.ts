@@ -3,7 +3,7 @@ import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { expect, it } from 'vitest';
 import { stateOf } from '../../../test/support/model-values.ts';
-import { expectAsOneRank, type Trained } from './as-one-rank.ts';
+import { expectAsOneRank, oncePerKey, type Trained } from './as-one-rank.ts';
 
 const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
@@ -56,7 +56,7 @@ class Model extends nn.Module {
 
 /** Trains as one of the ranks that share each batch, or without a strategy. */
 async function train(
-  { rank, size }: RankInThread,
+  { rank, size }: Pick<RankInThread, 'rank' | 'size'>,
   strategy: (() => Strategy) | null,
 ): Promise<Trained> {
   manualSeed(2);
@@ -81,12 +81,14 @@ async function train(
   return { losses, state: await stateOf(model) };
 }
 
+const alone = oncePerKey(() => train({ rank: 0, size: 1 }, null));
+
 it.each(Object.entries(strategies))(
   'recurrent, Transformer and convolution layers, norms and containers train under %s as on one rank',
   async (_, strategy) => {
-    const [alone] = await onRanks(1, (place) => train(place, null));
-    expect(alone?.losses).toHaveLength(steps);
+    const expected = await alone(null);
+    expect(expected.losses).toHaveLength(steps);
     const ranks = await onRanks(2, (place) => train(place, strategy));
-    expectAsOneRank(ranks, alone, { rtol: 1e-3, atol: 1e-5 });
+    expectAsOneRank(ranks, expected, { rtol: 1e-3, atol: 1e-5 });
   },
 );

@@ -18,7 +18,7 @@ import {
   type RecordedProgram,
   resultsOf,
 } from '../../../test/support/recorded-program.ts';
-import { meanOverRanks, type Trained } from './as-one-rank.ts';
+import { meanOverRanks, oncePerKey, type Trained } from './as-one-rank.ts';
 
 /** The strategies, and whether all ranks get the whole batch. */
 const strategies: Readonly<Record<string, { make: () => Strategy; wholeBatch: boolean }>> = {
@@ -194,26 +194,17 @@ async function train(
 const size = 2;
 const tolerance = { rtol: 1e-3, atol: 1e-4 };
 const parts = caseParts();
-const trainedAlone = new Map<number, Promise<readonly Trained[]>>();
-
-/** Trains a part of the cases on one rank without a strategy, once. */
-async function alone(part: number): Promise<Trained> {
-  const trained =
-    trainedAlone.get(part) ??
-    onRanks(1, () => {
-      const model = new OperationsModel(parts[part] ?? []);
-      return train(model, (x) => model.forward(x), scales);
-    });
-  trainedAlone.set(part, trained);
-  return (await trained)[0] ?? expect.fail();
-}
+const alone = oncePerKey((cases: (typeof parts)[number]) => {
+  const model = new OperationsModel(cases);
+  return train(model, (x) => model.forward(x), scales);
+});
 
 it.each(Object.entries(strategies))(
   'under %s, each operation has the values and gradients of one rank',
   async (_, { make, wholeBatch }) => {
     const faults: string[] = [];
-    for (const [part, cases] of parts.entries()) {
-      const expected = await alone(part);
+    for (const cases of parts) {
+      const expected = await alone(cases);
       const ranks = await onRanks(size, async ({ rank }) => {
         const model = new OperationsModel(cases);
         const parallel = await parallelize(model, make());
