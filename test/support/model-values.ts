@@ -19,9 +19,11 @@ export function floatsOf(state: nn.StateDict): Record<string, number[]> {
   );
 }
 
-/** Returns the SHA-256 of all whole parameters and buffers. */
+/** Returns the SHA-256 of the names, shapes and contents of all whole parameters and buffers. */
 export async function hashOf(model: nn.Module): Promise<string> {
   const hash = createHash('sha256');
-  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
+  for (const [name, { shape, bytes }] of Object.entries(await model.stateDict())) {
+    hash.update(`${name} ${shape.join()}`).update(bytes);
+  }
   return hash.digest('hex');
 }
