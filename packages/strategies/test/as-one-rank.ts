@@ -9,15 +9,16 @@ export interface Trained {
   readonly state: Readonly<Record<string, readonly number[]>>;
 }
 
-/** Returns a function that trains as one rank, once for each key. */
-export function oncePerKey<Key, T>(
-  train: (key: Key) => T | Promise<T>,
+/** Returns a function that trains as one rank, once for each input, or for each key of inputs. */
+export function oncePerKey<Input, T>(
+  train: (input: Input) => T | Promise<T>,
   options: OnRanksOptions = {},
-): (key: Key) => Promise<T> {
-  const known = new Map<Key, Promise<readonly T[]>>();
-  return async (key) => {
-    const trained = known.get(key) ?? onRanks(1, () => train(key), options);
-    known.set(key, trained);
+  keyOf: (input: Input) => unknown = (input) => input,
+): (input: Input) => Promise<T> {
+  const known = new Map<unknown, Promise<readonly T[]>>();
+  return async (input) => {
+    const trained = known.get(keyOf(input)) ?? onRanks(1, () => train(input), options);
+    known.set(keyOf(input), trained);
     return (await trained)[0] ?? expect.fail('one rank has trained nothing');
   };
 }

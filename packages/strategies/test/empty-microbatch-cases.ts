@@ -23,6 +23,7 @@ import {
 import { onRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { stateOf, valuesOf } from '../../../test/support/model-values.ts';
+import { oncePerKey } from './as-one-rank.ts';
 import { beside } from './ranks/beside.ts';
 
 /** The target of each row of a batch: a class, or one that is ignored. */
@@ -216,12 +217,20 @@ async function parametersOf(model: nn.Module): Promise<number[]> {
   return Object.values(await stateOf(model)).flat();
 }
 
+/** What one rank trains on each share. It knows neither schedules nor meshes. */
+const trainedAlone = oncePerKey(
+  async (task: EmptyTask) => {
+    const ofShares: Trained[] = [];
+    for (const place of task.shares.keys()) ofShares.push(await alone(task, place));
+    return ofShares;
+  },
+  {},
+  ({ stages, loss, shares }) => JSON.stringify([stages, loss, shares]),
+);
+
 /** Trains on the ranks of a mesh. Expects on each of them what one rank computes with the rows that count. */
 export async function expectOnMesh(axes: readonly MeshAxis[], task: EmptyTask): Promise<void> {
-  const expected: Trained[] = [];
-  for (const place of task.shares.keys()) {
-    expected.push(...(await onRanks(1, () => alone(task, place))));
-  }
+  const expected = await trainedAlone(task);
   const size = axes.reduce((product, axis) => product * axis.size, 1);
   const hasShares = axes.some(({ name }) => name === 'dp');
   await onRanks(
