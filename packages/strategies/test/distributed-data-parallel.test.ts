@@ -8,7 +8,7 @@ import {
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
-import { hashOf, stateOf, valuesOf } from '../../../test/support/model-values.ts';
+import { stateOf, valuesOf } from '../../../test/support/model-values.ts';
 import { expectAsOneRank, oncePerKey, type Trained } from './as-one-rank.ts';
 import { values } from './ranks/distributed-tensor-values.ts';
 
@@ -186,10 +186,12 @@ async function run(
     await optimizer.step();
     losses.push(await loss.item());
     const hash = createHash('sha256');
-    for (const { grad } of model.parameters()) {
-      if (grad !== null) hash.update(Float32Array.from(await valuesOf(grad)));
+    for (const parameter of model.parameters()) {
+      for (const each of [parameter, parameter.grad]) {
+        if (each !== null) hash.update(Float32Array.from(await valuesOf(each)));
+      }
     }
-    hashes.push(`${await hashOf(model)} ${hash.digest('hex')}`);
+    hashes.push(hash.digest('hex'));
   }
   return { losses, state: await stateOf(model), hashes };
 }
