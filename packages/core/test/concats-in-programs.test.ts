@@ -6,37 +6,10 @@ import { LineMesh } from '../src/mesh.ts';
 import { setRank } from '../src/rank.ts';
 import type { Backend } from '../src/spec/backend.ts';
 import { BackendError } from '../src/spec/errors.ts';
-import type { ProcessGroup } from '../src/spec/process-group.ts';
 import { allGather, allReduce, reduceScatter, reinterpret } from '../src/tensor/collectives.ts';
 import { concat, fromData } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
-
-const unused = (): Promise<never> => Promise.reject(new Error('not in these programs'));
-
-/** A group of two ranks. The other rank always contributes zeros. */
-const pair: ProcessGroup = {
-  specificationVersion: 1,
-  rank: 0,
-  size: 2,
-  allReduce: async () => {},
-  allGather: async (input, output) => {
-    output.bytes.fill(0);
-    output.bytes.set(input.bytes);
-  },
-  reduceScatter: async (input, output) => {
-    output.bytes.set(input.bytes.subarray(0, output.bytes.length));
-  },
-  allToAll: unused,
-  broadcast: unused,
-  reduce: unused,
-  gather: unused,
-  scatter: unused,
-  barrier: unused,
-  send: unused,
-  recv: unused,
-  split: unused,
-  close: () => {},
-};
+import { groupBesideZeros } from './group-beside-zeros.ts';
 
 /** A row has more bytes than alignment asks for, and three rows are more than a small value, which would be kept. */
 const WIDTH = 88;
@@ -96,7 +69,7 @@ async function outcomeOf(choices: readonly Choice[], alignment: number) {
       return device.compile(program);
     },
   };
-  setRank({ device: backend, mesh: new LineMesh('dp', pair) });
+  setRank({ device: backend, mesh: new LineMesh('dp', groupBesideZeros) });
   const leaves = [4, 6, 8].map((rows) => {
     const numbers = Float32Array.from({ length: rows * WIDTH }, (_, i) => rows + i / 7);
     return fromData(numbers, [rows, WIDTH], 'f32').makeResident();

@@ -5,10 +5,11 @@ import { Adam } from '../src/optim/adam.ts';
 import { currentSession, setRank } from '../src/rank.ts';
 import type { Backend, Program } from '../src/spec/backend.ts';
 import { BackendError, TensorStateError } from '../src/spec/errors.ts';
-import type { ProcessGroup } from '../src/spec/process-group.ts';
 import { allReduce } from '../src/tensor/collectives.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';
 import type { Tensor } from '../src/tensor/tensor.ts';
+import type { ProcessGroup } from '../src/spec/process-group.ts';
+import { groupBesideZeros } from './group-beside-zeros.ts';
 
 /** The number of the run of a program that fails, counted from 0. -1 means that none fails. */
 let failing = -1;
@@ -40,34 +41,12 @@ function faultyDevice(): Backend {
   };
 }
 
-const unused = (): Promise<never> => Promise.reject(new Error('not in these programs'));
-
-/** A group of two ranks. The other rank always contributes zeros. */
-const pair: ProcessGroup = {
-  specificationVersion: 1,
-  rank: 0,
-  size: 2,
-  allReduce: async () => {},
-  allGather: unused,
-  reduceScatter: unused,
-  allToAll: unused,
-  broadcast: unused,
-  reduce: unused,
-  gather: unused,
-  scatter: unused,
-  barrier: unused,
-  send: unused,
-  recv: unused,
-  split: unused,
-  close: () => {},
-};
-
 beforeEach(() => {
   failing = -1;
   runs = 0;
   blamed = undefined;
   failsToCompile = () => false;
-  setRank({ device: faultyDevice(), mesh: new LineMesh('dp', pair) });
+  setRank({ device: faultyDevice(), mesh: new LineMesh('dp', groupBesideZeros) });
 });
 
 function vector(...values: number[]): Tensor {
@@ -116,7 +95,7 @@ describe('a step of several segments, each of which fails in turn', () => {
     const segments = await runsOfStep();
     expect(segments).toBeGreaterThan(2);
     for (let segment = 0; segment < segments; segment++) {
-      setRank({ device: faultyDevice(), mesh: new LineMesh('dp', pair) });
+      setRank({ device: faultyDevice(), mesh: new LineMesh('dp', groupBesideZeros) });
       const training = new Training();
       await training.step();
       [runs, failing] = [0, segment];
@@ -160,7 +139,7 @@ describe('after a failure', () => {
   it('a value that was computed before the failure is not computed again: ranks communicate once', async () => {
     let reductions = 0;
     const group: ProcessGroup = {
-      ...pair,
+      ...groupBesideZeros,
       allReduce: async () => {
         reductions++;
       },

@@ -12,23 +12,10 @@ import {
   shard,
 } from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 import { installStyle } from '../src/tensor-parallel/install-style.ts';
 import { axesOf, sumOverRanks, values } from './ranks/distributed-tensor-values.ts';
-
-interface Counts {
-  forward: string[];
-  all: string[];
-}
-
-type Outcomes = {
-  name: string;
-  analytic: number;
-  numeric: number;
-  /** The collectives that ran. `promised` has those that should run. */
-  counted: Counts;
-  promised: Counts;
-}[];
 
 /** A redistribution along one axis. */
 interface Change {
@@ -52,27 +39,6 @@ const layouts: readonly ActivationLayout[] = [
   shard(-1),
 ];
 const wholeShape: readonly number[] = [4, 8];
-
-/** Compares directional derivatives of layout changes: by autograd and by central differences. */
-async function outcomesOf({ group }: RankInThread): Promise<Outcomes> {
-  const axes = axesOf(group.size).map(({ name }) => name);
-  const cases = axes.length === 1 ? casesOfOneAxis(axes[0] ?? '') : casesOfTwoAxes(axes);
-  const found: Outcomes = [];
-  for (const each of cases) found.push(await outcomeOf(each));
-  const analytic = await sumOverRanks(
-    found.map((each) => each.analytic),
-    group,
-  );
-  const numeric = await sumOverRanks(
-    found.map((each) => each.numeric),
-    group,
-  );
-  return found.map((each, index) => ({
-    ...each,
-    analytic: analytic[index] ?? Number.NaN,
-    numeric: numeric[index] ?? Number.NaN,
-  }));
-}
 
 function casesOfOneAxis(axis: string): Case[] {
   return changesOf(axis).map((change) => ({
@@ -135,7 +101,11 @@ function around(x: Tensor, styles: readonly (readonly [ParallelStyle, string])[]
   return module.forward(x);
 }
 
-async function outcomeOf({ name, changes, build }: Case): Promise<Outcomes[number]> {
+/**
+ * Expects that the directional derivative by autograd is that of central differences, and that the collectives run that
+ * the plan of each change names, and no others.
+ */
+async function expectExact({ name, changes, build }: Case, { group }: RankInThread): Promise<void> {
   const { mesh } = currentSession();
   const shape = changes.reduce<readonly number[]>(
     (sizes, { axis, from }) => partShape(sizes, axis, from),
@@ -161,39 +131,32 @@ async function outcomeOf({ name, changes, build }: Case): Promise<Outcomes[numbe
     return noGrad(() => loss(fromData(x, shape, 'f32')));
   };
   const step = 1e-2;
-  const kinds: { forward: string[]; all: string[] } = { forward: [], all: [] };
   let sides: readonly (number | bigint)[] = [];
-  kinds.forward = namesOf(
-    await countCollectives(async () => {
-      sides = [...(await stack([moved(step), moved(-step)]).data())];
-    }),
-    2,
-  );
+  const inForward = await countCollectives(async () => {
+    sides = [...(await stack([moved(step), moved(-step)]).data())];
+  });
   const x = fromData(base, shape, 'f32').requiresGrad_();
   let gradient: readonly number[] = [];
-  kinds.all = namesOf(
-    await countCollectives(async () => {
-      loss(x).backward();
-      if (x.grad === null) throw new TypeError('no gradient');
-      gradient = Array.from(await x.grad.data(), Number);
-    }),
-    1,
-  );
+  const inAll = await countCollectives(async () => {
+    loss(x).backward();
+    gradient = await valuesOf(x.grad ?? expect.fail('no gradient'));
+  });
   const [ahead = 0, behind = 0] = sides.map(Number);
-  const analytic = direction.reduce((sum, value, i) => sum + value * (gradient[i] ?? NaN), 0);
+  const along = direction.reduce((sum, value, i) => sum + value * (gradient[i] ?? NaN), 0);
+  const terms = [
+    along / copies(changes, mesh, ({ from }) => from === 'invariant'),
+    (ahead - behind) / (2 * step) / copies(changes, mesh, ({ to }) => to === 'invariant'),
+  ];
+  const [analytic = NaN, numeric = NaN] = await sumOverRanks(terms, group);
+  const error = Math.abs(analytic - numeric) / Math.max(1, Math.abs(numeric));
+  expect(error, `${name}: ${analytic} and ${numeric}`).toBeLessThan(2e-3);
   const promised = changes.map(({ from, to }) => collectivesOfMove(moveOver('tp', from, to)));
   const present = (names: readonly (string | null)[]): string[] =>
     names.filter((each) => each !== null).toSorted();
-  return {
-    name,
-    analytic: analytic / copies(changes, mesh, ({ from }) => from === 'invariant'),
-    numeric: (ahead - behind) / (2 * step) / copies(changes, mesh, ({ to }) => to === 'invariant'),
-    counted: kinds,
-    promised: {
-      forward: present(promised.map(({ forward }) => forward)),
-      all: present(promised.flatMap(({ forward, backward }) => [forward, backward])),
-    },
-  };
+  expect(namesOf(inForward, 2), name).toEqual(present(promised.map(({ forward }) => forward)));
+  expect(namesOf(inAll, 1), name).toEqual(
+    present(promised.flatMap(({ forward, backward }) => [forward, backward])),
+  );
 }
 
 /** Lists the collectives of one pass by name. A name occurs once for each time that the collective ran. */
@@ -245,21 +208,18 @@ function nameOf(changes: readonly Change[]): string {
 
 /** The layout of an activation changes. On 2 x 2 ranks, it changes once along each axis. */
 describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => {
-  let ranks: readonly Outcomes[] = [];
+  const axes = axesOf(size);
+  const names = axes.map(({ name }) => name);
+  const cases = names.length === 1 ? casesOfOneAxis(names[0] ?? '') : casesOfTwoAxes(names);
 
-  beforeAll(async () => {
-    ranks = await onRanks(size, outcomesOf, { axes: axesOf(size) });
-    for (const outcomes of ranks) expect(outcomes).toHaveLength(16);
-  });
-
-  it('have the derivatives of what they compute as gradients', () => {
-    for (const { name, analytic, numeric } of ranks.flat()) {
-      const error = Math.abs(analytic - numeric) / Math.max(1, Math.abs(numeric));
-      expect(error, `${name}: ${analytic} and ${numeric}`).toBeLessThan(2e-3);
-    }
-  });
-
-  it('run the collectives that their plans name, and no others', () => {
-    for (const { name, counted, promised } of ranks.flat()) expect(counted, name).toEqual(promised);
+  it('have the derivatives of what they compute as gradients, and run the collectives that their plans name', async () => {
+    expect(cases).toHaveLength(16);
+    await onRanks(
+      size,
+      async (rank) => {
+        for (const each of cases) await expectExact(each, rank);
+      },
+      { axes },
+    );
   });
 });

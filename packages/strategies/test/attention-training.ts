@@ -1,5 +1,6 @@
 import { arange, fromData, manualSeed, nn, optim, type Strategy, Tensor } from '@shardwise/core';
 import { currentSession } from '@shardwise/core/extend';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { compose, contextParallel, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 
 /** A training whose sequences ranks cut. */
@@ -184,10 +185,7 @@ async function train(
     await optimizer.step();
     losses.push(await loss.item());
   }
-  const state = await model.stateDict();
-  const weights = Object.values(state).flatMap(({ bytes }) => [
-    ...new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)),
-  ]);
+  const weights = Object.values(await stateOf(model)).flat();
   return { losses, weights };
 }
 

@@ -1,13 +1,4 @@
-import {
-  fromData,
-  LineMesh,
-  nn,
-  optim,
-  setRank,
-  statistics,
-  type Strategy,
-  subscribe,
-} from '@shardwise/core';
+import { fromData, nn, optim, statistics, type Strategy, subscribe } from '@shardwise/core';
 import {
   collectivesOf,
   dataParallel,
@@ -17,9 +8,8 @@ import {
   planFor,
   zero,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { gridOf } from './ranks/grid.ts';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
 
 interface Case {
   readonly strategy: () => Strategy;
@@ -103,40 +93,20 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-interface Counted {
-  /** The bytes of a step, counted as in the paper. */
-  volumeBytes: number;
-  /** The bytes of all messages of a step by the statistics. `plannedBytes` is the same by the plan. */
-  messageBytes: number;
-  plannedBytes: number;
-}
-type Counts = Record<string, Counted>;
-
 const width = 48;
 /** Ψ in bytes. */
 const modelBytes: number = layers * width * width * Float32Array.BYTES_PER_ELEMENT;
 
-async function countAll({ size, group, device }: RankInThread): Promise<Counts> {
-  const found: Record<string, Counted> = {};
-  for (const [name, each] of Object.entries(cases)) {
-    if ((each.ranks ?? size) !== size) continue;
-    const mesh =
-      each.replicas === undefined ? new LineMesh('dp', group) : await gridOf(group, each.replicas);
-    setRank({ device, mesh });
-    found[name] = await countStep(each, size);
-  }
-  return found;
-}
-
+/** Returns the bytes of a step: counted as in the paper, those of all messages by the statistics, and by the plan. */
 async function countStep(
   { strategy, microbatches = 1, noSync = false, ofData = false, hasMaster = false }: Case,
   size: number,
-): Promise<Counted> {
+) {
   const rows = hasMaster ? 2 * size : 2;
   const model = new nn.Sequential(
     ...Array.from({ length: layers }, () => new nn.Linear(width, width, { bias: false })),
   );
-  const plan = planFor(model, strategy());
+  const planned = collectivesOf(planFor(model, strategy())).filter(({ when }) => when !== 'start');
   const parallel = await parallelize(model, strategy());
   const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
   const step = async (): Promise<void> => {
@@ -154,7 +124,7 @@ async function countStep(
   };
   await step();
   let volumeBytes = 0;
-  const before = statistics();
+  const before = statistics().collectiveBytes;
   const unsubscribe = subscribe(({ category, name, bytes = 0 }) => {
     if (category !== 'collective' || name === 'sendRecv') return;
     volumeBytes += (name === 'allReduce' ? 2 : 1) * bytes;
@@ -163,34 +133,31 @@ async function countStep(
   unsubscribe();
   return {
     volumeBytes,
-    messageBytes: statistics().collectiveBytes - before.collectiveBytes,
-    plannedBytes: collectivesOf(plan)
-      .filter(({ when }) => when !== 'start')
-      .reduce((sum, { bytes }) => sum + bytes, 0),
+    messageBytes: statistics().collectiveBytes - before,
+    plannedBytes: planned.reduce((sum, { bytes }) => sum + bytes, 0),
   };
 }
 
 describe.each([2, 3, 4])('bytes that a step of %i ranks communicates', (size) => {
-  let ranks: readonly Counts[] = [];
-
-  beforeAll(async () => {
-    ranks = await onRanks(size, countAll);
-  });
-
   const possible = Object.entries(cases).filter(([, { ranks: only = size }]) => only === size);
 
-  it.each(possible)('are those of the paper: %s', (name, { expected }) => {
-    for (const rank of ranks) {
-      const found = (rank[name]?.volumeBytes ?? NaN) / modelBytes;
-      expect(Math.abs(found / expected - 1)).toBeLessThan(0.02);
-    }
-  });
-
-  it.each(
-    possible.filter(([, { microbatches = 1, ofData = false }]) => microbatches === 1 && !ofData),
-  )('are those of the plan: %s', (name) => {
-    for (const rank of ranks) {
-      expect(rank[name]?.messageBytes).toBe(rank[name]?.plannedBytes);
-    }
-  });
+  it.each(possible)(
+    'are those of the paper, and of the plan where it is of one pass: %s',
+    async (_, each) => {
+      const { expected, replicas = 1, microbatches = 1, ofData = false } = each;
+      const axes = [
+        { name: 'replicas', size: replicas },
+        { name: 'dp', size: size / replicas },
+      ].slice(replicas === 1 ? 1 : 0);
+      await onRanks(
+        size,
+        async () => {
+          const { volumeBytes, messageBytes, plannedBytes } = await countStep(each, size);
+          expect(Math.abs(volumeBytes / modelBytes / expected - 1)).toBeLessThan(0.02);
+          if (microbatches === 1 && !ofData) expect(messageBytes).toBe(plannedBytes);
+        },
+        { axes },
+      );
+    },
+  );
 });

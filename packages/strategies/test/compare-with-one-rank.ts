@@ -3,6 +3,7 @@ import { assertAllclose, interpreter, type Tolerance } from '@shardwise/testing'
 import { onRanks, type OnRanksOptions } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { meanOverRanks } from './as-one-rank.ts';
 import {
   type AttentionTask,
   trainAlone,
@@ -63,10 +64,7 @@ export async function compareOn(
     assertAllclose(weights, expected.weights, tolerance);
   }
   if (dp > 1) return;
-  const losses = expected.losses.map(
-    (_, step) =>
-      ranks.reduce((sum, { losses }) => sum + (losses[step] ?? Number.NaN), 0) / ranks.length,
-  );
+  const losses = meanOverRanks(ranks.map((rank) => rank.losses));
   assertAllclose(losses, expected.losses, tolerance);
 }
 

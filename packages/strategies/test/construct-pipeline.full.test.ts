@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import {
   manualSeed,
   type MeshAxis,
   nn,
   optim,
   setRank,
+  type Strategy,
   type Tensor,
   tensor,
 } from '@shardwise/core';
@@ -23,36 +23,10 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
+import { hashOf } from '../../../test/support/model-values.ts';
 import { onCpu } from '../../../test/support/on-cpu.ts';
-
-/** What a rank has trained. */
-interface Run {
-  readonly trained: {
-    /** The SHA-256 of all whole parameters after a step. */
-    readonly hash: string;
-    readonly loss: number;
-    /** The state of the rank's random generators after the model was built. */
-    readonly random: string;
-  };
-  /** The peak bytes of the allocator up to the end of a step. `plannedBytes` has the bytes of states by the plan. */
-  readonly peakBytes: number;
-  readonly plannedBytes: number;
-}
-
-/** What a rank finds, by strategy. */
-type Constructed = Record<
-  string,
-  {
-    readonly whole: Run;
-    readonly inParts: Run;
-    /** The bytes kept before a strategy was applied. */
-    readonly keptBytes: number;
-    /** The error when ranks have drawn different values for their stages. Null if there was none. */
-    readonly otherSeeds: string | null;
-  }
->;
 
 const width = 96;
 
@@ -75,54 +49,7 @@ const stages = pipeline({
 
 type Piped = StrategyWithLoss<Tensor, []>;
 
-const strategies: Readonly<Record<string, () => Piped>> = {
-  alone: () => stages,
-  DDP: () => compose(stages, ddp()),
-  'ZeRO-1': () => compose(stages, zero({ stage: 1 })),
-  FSDP: () => compose(stages, fsdp()),
-  'tensor parallelism': () =>
-    compose(
-      tensorParallel({
-        'blocks.0': colwiseParallel(),
-        'blocks.1': rowwiseParallel(),
-        'blocks.6': colwiseParallel(),
-        'blocks.7': rowwiseParallel(),
-      }),
-      stages,
-    ),
-};
-
-async function construct(names: readonly string[], { mesh }: RankInThread): Promise<Constructed> {
-  const found: Constructed = {};
-  for (const name of names) {
-    const strategy = strategies[name]?.();
-    if (strategy === undefined) throw new RangeError(`no strategy ${name}`);
-    setRank({ device: await onCpu.createDevice(), mesh });
-    manualSeed(7);
-    const whole = await train(new Layers(), strategy);
-    setRank({ device: await onCpu.createDevice(), mesh });
-    manualSeed(7);
-    const model = constructSharded(() => new Layers(), strategy);
-    const keptBytes = model
-      .parameters()
-      .reduce((sum, { initialPart }) => sum + (initialPart?.bytes.byteLength ?? Number.NaN), 0);
-    const inParts = await train(model, strategy);
-    found[name] = { whole, inParts, keptBytes, otherSeeds: await withOtherSeeds(strategy) };
-  }
-  return found;
-}
-
-/** Builds each stage with a different seed. */
-async function withOtherSeeds(strategy: Piped): Promise<string | null> {
-  manualSeed(currentSession().mesh.coordinate('pp'));
-  const model = constructSharded(() => new Layers(), strategy);
-  return parallelize<Layers, [x: Tensor], Tensor, []>(model, strategy).then(
-    () => null,
-    (error: unknown) => String(error),
-  );
-}
-
-async function train(model: Layers, strategy: Piped): Promise<Run> {
+async function train(model: Layers, strategy: Piped) {
   const random = JSON.stringify(randomState());
   const parallel = await parallelize<Layers, [x: Tensor], Tensor, []>(model, strategy);
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
@@ -137,47 +64,61 @@ async function train(model: Layers, strategy: Piped): Promise<Run> {
   const value = await loss.item();
   const peakBytes = currentSession().backend.usage?.().peakBytes ?? Number.NaN;
   const planned = planMemory(parallel.plan, { optimizerTensors: 0 });
-  const result = { loss: value, hash: await hashOf(model), random };
-  return { trained: result, peakBytes, plannedBytes: planned.statesBytes };
-}
-
-async function hashOf(model: nn.Module): Promise<string> {
-  const hash = createHash('sha256');
-  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
-  return hash.digest('hex');
-}
-
-type Ranks = readonly Constructed[];
-
-function ranksOf(axes: readonly MeshAxis[], names: readonly string[]): Promise<Ranks> {
-  const size = axes.reduce((product, axis) => product * axis.size, 1);
-  return onRanks(size, (rank) => construct(names, rank), { axes });
+  return {
+    /** The random numbers are the state of the rank's generators after the model was built. */
+    trained: { loss: value, hash: await hashOf(model), random },
+    /** The peak bytes of the allocator up to the end of a step, and the bytes of states by the plan. */
+    peakBytes,
+    plannedBytes: planned.statesBytes,
+  };
 }
 
 const parameterBytes = 8 * 4 * (96 * 96 + 96);
 
-function expectSame(ranks: Ranks, names: readonly string[]): void {
-  for (const name of names) {
-    for (const rank of ranks) {
-      const { whole, inParts, otherSeeds } = rank[name] ?? expect.fail(name);
-      expect(otherSeeds, `${name}, of other seeds`).toMatch(
+/** What a model that a rank builds in parts keeps before a strategy is applied, and what it has trained. */
+interface Constructed extends Omit<Awaited<ReturnType<typeof train>>, 'trained'> {
+  readonly keptBytes: number;
+}
+
+/**
+ * Constructs a model in parts on each rank of a mesh. Expects that it trains as one that was built whole, that no rank
+ * keeps the whole, and that ranks that draw other values for their stages are refused.
+ */
+function expectSame(axes: readonly MeshAxis[], strategy: Piped): Promise<readonly Constructed[]> {
+  const size = axes.reduce((product, axis) => product * axis.size, 1);
+  return onRanks(
+    size,
+    async ({ mesh }) => {
+      setRank({ device: await onCpu.createDevice(), mesh });
+      manualSeed(7);
+      const whole = await train(new Layers(), strategy);
+      setRank({ device: await onCpu.createDevice(), mesh });
+      manualSeed(7);
+      const model = constructSharded(() => new Layers(), strategy);
+      const keptBytes = model
+        .parameters()
+        .reduce((sum, { initialPart }) => sum + (initialPart?.bytes.byteLength ?? Number.NaN), 0);
+      expect(keptBytes).toBeLessThan(parameterBytes);
+      const { trained, ...bytes } = await train(model, strategy);
+      expect(trained).toEqual(whole.trained);
+      // Each stage is built with a different seed.
+      manualSeed(mesh.coordinate('pp'));
+      const other = constructSharded(() => new Layers(), strategy);
+      const refused = parallelize<Layers, [x: Tensor], Tensor, []>(other, strategy);
+      expect(await refused.then(() => 'no error', String)).toMatch(
         /CollectiveMismatchError: .*rank 1 differs from rank 0 at tensor 0.*call manualSeed\(\) with one seed/,
       );
-      expect(inParts.trained, name).toEqual(whole.trained);
-    }
-    const kept = ranks.map((rank) => rank[name]?.keptBytes ?? Number.NaN);
-    expect(Math.max(...kept), name).toBeLessThan(parameterBytes);
-  }
+      return { ...bytes, keptBytes };
+    },
+    { axes },
+  );
 }
 
 describe('a model whose rank builds the parameters of its stages alone', () => {
-  it('a model whose rank builds the parameters of its stages alone has the values, losses and random numbers of one that was built whole, in half of the memory', async () => {
-    const ranks = await ranksOf([{ name: 'pp', size: 2 }], ['alone']);
-    expectSame(ranks, ['alone']);
-    for (const { alone } of ranks) {
-      const { keptBytes, inParts } = alone ?? expect.fail();
+  it('has the values, losses and random numbers of one that was built whole, in half of the memory', async () => {
+    const ranks = await expectSame([{ name: 'pp', size: 2 }], stages);
+    for (const { keptBytes, peakBytes, plannedBytes } of ranks) {
       expect(keptBytes).toBe(parameterBytes / 2);
-      const { peakBytes, plannedBytes } = inParts;
       expect(plannedBytes).toBe(parameterBytes);
       // While gradients are accumulated, memory holds the sum, the new gradient and the new sum, and a few rows of
       // activations.
@@ -185,26 +126,25 @@ describe('a model whose rank builds the parameters of its stages alone', () => {
     }
   });
 
-  it('a model whose rank builds the parameters of its stages alone is sharded further by what divides the batch', async () => {
-    const axes = [
-      { name: 'pp', size: 2 },
-      { name: 'dp', size: 2 },
-    ];
-    const names = ['DDP', 'ZeRO-1', 'FSDP'];
-    const ranks = await ranksOf(axes, names);
-    expectSame(ranks, names);
-    for (const { FSDP, DDP } of ranks) {
-      expect(DDP?.keptBytes).toBe(parameterBytes / 2);
-      expect(FSDP?.keptBytes).toBe(parameterBytes / 4);
+  it.each<[string, Strategy, ranksOfParameter: number]>([
+    ['DDP', ddp(), 1],
+    ['ZeRO-1', zero({ stage: 1 }), 1],
+    ['FSDP', fsdp(), 2],
+  ])('is sharded further by what divides the batch: %s', async (_, batch, ranksOfParameter) => {
+    const axes = ['pp', 'dp'].map((name) => ({ name, size: 2 }));
+    for (const { keptBytes } of await expectSame(axes, compose(stages, batch))) {
+      expect(keptBytes).toBe(parameterBytes / 2 / ranksOfParameter);
     }
   });
 
-  it('a model whose rank builds the parameters of its stages alone is sharded before by tensor parallelism', async () => {
-    const axes = [
-      { name: 'tp', size: 2 },
-      { name: 'pp', size: 2 },
-    ];
-    const names = ['tensor parallelism'];
-    expectSame(await ranksOf(axes, names), names);
+  it('is sharded before by tensor parallelism', async () => {
+    const axes = ['tp', 'pp'].map((name) => ({ name, size: 2 }));
+    const styles = {
+      'blocks.0': colwiseParallel(),
+      'blocks.1': rowwiseParallel(),
+      'blocks.6': colwiseParallel(),
+      'blocks.7': rowwiseParallel(),
+    };
+    expect(await expectSame(axes, compose(tensorParallel(styles), stages))).toHaveLength(4);
   });
 });

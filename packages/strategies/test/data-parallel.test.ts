@@ -1,56 +1,17 @@
 import {
   fromData,
   LayoutError,
-  manualSeed,
   nn,
   noGrad,
   optim,
   type ParameterSpec,
-  ShardwiseError,
   type Tensor,
   zeros,
 } from '@shardwise/core';
-import { dataParallel, explain, parallelize } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-
-type Numbers = number[];
-
-/** The observations of one rank. */
-interface Observations {
-  /** The output for a batch of the rows 1, 2, ..., times 10, and the number of rows that the model saw. */
-  output: {
-    rows: number;
-    shape: Numbers;
-    values: Numbers;
-  };
-  /** The outputs of a model that returns several tensors. */
-  outputs: {
-    doubled: Numbers;
-    means: Numbers;
-    note: string;
-  };
-  /** The gradients after a step. Null if a parameter has none. */
-  gradients: Record<string, Numbers | null>;
-  /** The number of parameters whose states the optimizer keeps. */
-  states: number;
-  /** The weight after a step, before and after it is replicated. */
-  weight: {
-    before: Numbers;
-    after: Numbers;
-  };
-  /** The sum of the gradients of two passes. */
-  accumulated: Numbers | null;
-  /** A buffer that counts training passes. */
-  buffer: number;
-  refusals: Record<
-    string,
-    {
-      code: string;
-      message: string;
-    }
-  >;
-}
+import { dataParallel, explain, parallelize, type PlannedModel } from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 
 /** Multiplies its input by its weight. */
 class Times extends nn.Module {
@@ -95,157 +56,128 @@ class Squeezed extends nn.Module {
   }
 }
 
-const read = async (tensor: Tensor): Promise<number[]> => Array.from(await tensor.data(), Number);
+const batch = 7;
+const rows = Array.from({ length: batch }, (_, row) => row + 1);
+const mean = 4;
 
 /** The batch on rank 0. The other ranks only know its shape. */
-const batchOf = (rank: number, rows: number): Tensor =>
-  rank === 0
-    ? fromData(
-        Float32Array.from({ length: rows }, (_, row) => row + 1),
-        [rows, 1],
-        'f32',
-      )
-    : zeros([rows, 1]);
+const batchOf = (rank: number): Tensor =>
+  rank === 0 ? fromData(Float32Array.from(rows), [batch, 1], 'f32') : zeros([batch, 1]);
 
-async function observe(context: RankInThread): Promise<Observations> {
-  const { rank } = context;
-  manualSeed(rank);
-  // All ranks must end up with rank 0's weight.
-  const parallel = await parallelize(new Times(rank === 0 ? 10 : -1), dataParallel());
-  const { module } = parallel;
-  const optimizer = new optim.AdamW(module.parameters(), { lr: 1, weightDecay: 0 });
-  const y = parallel.forward(batchOf(rank, batch));
-  y.mean().backward();
-  y.retain();
-  await optimizer.step();
-  const output = { rows: module.rows, shape: [...y.shape], values: await read(y) };
-  const gradients: Observations['gradients'] = {};
-  for (const [name, { grad }] of module.namedParameters())
-    gradients[name] = grad === null ? null : await read(grad);
-  const states = module.parameters().filter((each) => optimizer.stateOf(each) !== undefined).length;
-  const before = await read(module.weight);
-  parallel.replicate();
-  const after = await read(module.weight);
-
-  optimizer.zeroGrad();
-  parallel.noSync(() => parallel.forward(batchOf(rank, batch)).sum().backward());
-  await module.weight.realize();
-  parallel.forward(batchOf(rank, batch)).sum().backward();
-  await module.weight.realize();
-  const { grad } = module.weight;
-
-  const several = await parallelize(new Several(), dataParallel());
-  const { doubled, mean, note } = several.forward({ x: batchOf(rank, batch) }, 2);
-  const [first = mean] = doubled;
-  first.retain();
-  const outputs = { means: await read(mean), doubled: await read(first), note };
-  return {
-    output,
-    outputs,
-    gradients,
-    states,
-    weight: { before, after },
-    accumulated: grad === null ? null : await read(grad),
-    buffer: Number((await module.passes.data())[0]),
-    refusals: await refusals(context),
-  };
-}
-
-async function refusals({ size }: RankInThread): Promise<Observations['refusals']> {
-  const times = await parallelize(new Times(1), dataParallel());
-  const squeezed = await parallelize(new Squeezed(), dataParallel());
-  const cases: Readonly<Record<string, () => unknown>> = {
-    'fewer rows than ranks': () => times.forward(zeros([size - 1, 1])),
-    'no rows': () => times.forward(zeros([])),
-    'an input that requires a gradient': () =>
-      times.forward(fromData(new Float32Array(size), [size, 1], 'f32').requiresGrad_()),
-    'outputs of other rows': () => squeezed.forward(zeros([2 * size, 1])),
-  };
-  const found: Observations['refusals'] = {};
-  for (const [name, run] of Object.entries(cases)) {
-    try {
-      run();
-    } catch (error) {
-      if (!ShardwiseError.isInstance(error)) throw error;
-      found[name] = { code: error.code, message: error.message };
-    }
-  }
-  return found;
-}
-
-const batch = 7;
+type Parallel = PlannedModel<Times, [x: Tensor], Tensor>;
 
 describe.each([1, 2, 3])('DataParallel on %i ranks', (size) => {
-  let ranks: readonly Observations[] = [];
-  const master = (): Observations | undefined => ranks[0];
-  const others = (): readonly Observations[] => ranks.slice(1);
+  /** Runs `body` as each rank, with a model whose weight is 10 on rank 0 and -1 elsewhere. */
+  const onModel = <T>(
+    body: (model: Parallel, rank: number, isMaster: boolean) => Promise<T>,
+  ): Promise<readonly T[]> =>
+    onRanks(size, async ({ rank }) =>
+      body(await parallelize(new Times(rank === 0 ? 10 : -1), dataParallel()), rank, rank === 0),
+    );
+  const onMaster = (isMaster: boolean, values: readonly number[]): readonly number[] =>
+    isMaster ? values : values.map(() => 0);
 
-  beforeAll(async () => {
-    ranks = await onRanks(size, observe);
+  it('divides the rows of a batch, the first ranks one more where they do not divide', () =>
+    onModel(async (model, rank) => {
+      await model.forward(batchOf(rank)).data();
+      expect(model.module.rows).toBe({ 1: [7], 2: [4, 3], 3: [3, 2, 2] }[size]?.[rank]);
+    }));
+
+  it("gathers the outputs of rank 0's batch and parameters on rank 0, zeros on the others", () =>
+    onModel(async (model, rank, isMaster) => {
+      const output = model.forward(batchOf(rank));
+      expect(output.shape).toEqual([batch, 1]);
+      expect(await valuesOf(output)).toEqual(
+        onMaster(
+          isMaster,
+          rows.map((row) => row * 10),
+        ),
+      );
+    }));
+
+  it('gathers tensors in arrays and objects, and a scalar of each rank', async () => {
+    await onRanks(size, async ({ rank }) => {
+      const several = await parallelize(new Several(), dataParallel());
+      const { doubled, mean: means, note } = several.forward({ x: batchOf(rank) }, 2);
+      const [first = means] = doubled;
+      first.retain();
+      const ofEach = { 1: [4], 2: [2.5, 6], 3: [2, 4.5, 6.5] }[size] ?? [];
+      const found = await valuesOf(means);
+      if (rank === 0) expect(found).toEqual(ofEach);
+      const both = await valuesOf(first);
+      if (rank === 0) expect(both).toEqual(rows.map((row) => row * 2));
+      expect(note).toBe('as it is');
+    });
   });
 
-  const rows = Array.from({ length: batch }, (_, row) => row + 1);
-  const mean = 4;
+  it('has gradients and optimizer states on rank 0 alone', () =>
+    onModel(async (model, rank, isMaster) => {
+      const { weight } = model.module;
+      const optimizer = new optim.AdamW(model.module.parameters());
+      model.forward(batchOf(rank)).mean().backward();
+      await optimizer.step();
+      expect(weight.grad && (await valuesOf(weight.grad))).toEqual(isMaster ? [mean] : null);
+      expect(optimizer.stateOf(weight) !== undefined).toBe(isMaster);
+    }));
 
-  it('divides the rows of a batch, the first ranks one more where they do not divide', () => {
-    const counts = ranks.map(({ output }) => output.rows);
-    expect(counts).toEqual({ 1: [7], 2: [4, 3], 3: [3, 2, 2] }[size]);
-  });
-
-  it("gathers the outputs of rank 0's batch and parameters on rank 0, zeros on the others", () => {
-    for (const { output } of ranks) expect(output.shape).toEqual([batch, 1]);
-    expect(master()?.output.values).toEqual(rows.map((row) => row * 10));
-    for (const { output } of others()) expect(output.values).toEqual(rows.map(() => 0));
-  });
-
-  it('gathers tensors in arrays and objects, and a scalar of each rank', () => {
-    expect(master()?.outputs.doubled).toEqual(rows.map((row) => row * 2));
-    expect(master()?.outputs.means).toEqual({ 1: [4], 2: [2.5, 6], 3: [2, 4.5, 6.5] }[size]);
-    for (const { outputs } of ranks) expect(outputs.note).toBe('as it is');
-  });
-
-  it('has gradients and optimizer states on rank 0 alone', () => {
-    expect(master()?.gradients).toEqual({ weight: [mean] });
-    expect(master()?.states).toBe(1);
-    for (const each of others()) {
-      expect(each.gradients).toEqual({ weight: null });
-      expect(each.states).toBe(0);
-    }
-  });
-
-  it('updates rank 0, and the others when it is replicated', () => {
+  it('updates rank 0, and the others when it is replicated', async () => {
+    const [master, ...others] = await onModel(async (model, rank) => {
+      const { weight } = model.module;
+      const optimizer = new optim.AdamW(model.module.parameters(), { lr: 1, weightDecay: 0 });
+      model.forward(batchOf(rank)).mean().backward();
+      await optimizer.step();
+      const before = await valuesOf(weight);
+      model.replicate();
+      return { before, after: await valuesOf(weight) };
+    });
     // Adam's first step has the size of the learning rate, 1.
-    expect(master()?.weight.before[0]).toBeCloseTo(9, 5);
-    for (const { weight } of others()) expect(weight.before).toEqual([10]);
-    for (const { weight } of ranks) expect(weight.after).toEqual(master()?.weight.before);
+    expect(master?.before[0]).toBeCloseTo(9, 5);
+    expect(master?.after).toEqual(master?.before);
+    for (const each of others) expect(each).toEqual({ before: [10], after: master?.before });
   });
 
-  it('accumulates the gradients of several passes on rank 0', () => {
-    expect(master()?.accumulated).toEqual([2 * batch * mean]);
-    for (const { accumulated } of others()) expect(accumulated).toBeNull();
+  it('accumulates the gradients of several passes on rank 0, and keeps its buffers', () =>
+    onModel(async (model, rank, isMaster) => {
+      const { weight, passes } = model.module;
+      model.noSync(() => model.forward(batchOf(rank)).sum().backward());
+      await weight.realize();
+      model.forward(batchOf(rank)).sum().backward();
+      await weight.realize();
+      const { grad } = weight;
+      expect(grad && (await valuesOf(grad))).toEqual(isMaster ? [2 * batch * mean] : null);
+      expect(await valuesOf(passes)).toEqual([2]);
+    }));
+
+  it.each<[string, string, (model: Parallel) => unknown]>([
+    ...(size === 1
+      ? []
+      : ([
+          [
+            'fewer rows than ranks',
+            'rows in dim 0',
+            (model) => model.forward(zeros([size - 1, 1])),
+          ],
+        ] satisfies [string, string, (model: Parallel) => unknown][])),
+    ['no rows', 'inputs without a tensor that has rows', (model) => model.forward(zeros([]))],
+    [
+      'an input that requires a gradient',
+      'Pass input.detach()',
+      (model) => model.forward(zeros([size, 1]).requiresGrad_()),
+    ],
+  ])('refuses %s', async (_, message, run) => {
+    await onModel(async (model) => {
+      expect(() => run(model)).toThrow(LayoutError);
+      expect(() => run(model)).toThrow(message);
+    });
   });
 
-  it("keeps rank 0's buffers", () => {
-    for (const { buffer } of ranks) expect(buffer).toBe(3);
-  });
-
-  it.each([
-    ['fewer rows than ranks', 'rows in dim 0'],
-    ['no rows', 'inputs without a tensor that has rows'],
-    ['an input that requires a gradient', 'Pass input.detach()'],
-  ])('refuses %s', (name, message) => {
-    for (const { refusals } of ranks) {
-      if (name === 'fewer rows than ranks' && size === 1) continue;
-      expect(refusals[name]?.code).toBe('LAYOUT');
-      expect(refusals[name]?.message).toContain(message);
-    }
-  });
-
-  it('refuses outputs whose rows are not those of the batch', () => {
-    for (const { refusals } of ranks) {
-      expect(refusals['outputs of other rows']?.code).toBe('LAYOUT');
-      expect(refusals['outputs of other rows']?.message).toContain('5 rows of a batch of');
-    }
+  it('refuses outputs whose rows are not those of the batch', async () => {
+    await onRanks(size, async () => {
+      const squeezed = await parallelize(new Squeezed(), dataParallel());
+      const run = (): unknown => squeezed.forward(zeros([2 * size, 1]));
+      expect(run).toThrow(LayoutError);
+      expect(run).toThrow('5 rows of a batch of');
+    });
   });
 });
 

@@ -7,7 +7,10 @@ import {
   type PlannedModel,
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { stateOf, valuesOf } from '../../../test/support/model-values.ts';
+import { expectAsOneRank, oncePerKey, type Trained } from './as-one-rank.ts';
+import { values } from './ranks/distributed-tensor-values.ts';
 
 /** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly, and each share divides into thirds. */
 const globalBatch = 36;
@@ -129,25 +132,6 @@ const trainingNames = Object.keys(trainings).filter((name): name is TrainingName
   Object.hasOwn(trainings, name),
 );
 
-/** The results of a training on one rank. */
-interface Trained {
-  /** The losses of this rank's part of each batch. */
-  losses: number[];
-  /** The parameters after the last step. */
-  parameters: Record<string, Float32Array>;
-  /** The SHA-256 of parameters and gradients after each step. */
-  hashes: string[];
-}
-
-/** Returns deterministic values in [-1, 1). */
-function values(count: number, seed: number): Float32Array {
-  let state = (seed * 2_654_435_761 + 12_345) | 0;
-  return Float32Array.from({ length: count }, () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-    return state / 2 ** 31;
-  });
-}
-
 /** Returns this rank's rows of the step's batch. */
 function batchOf(
   step: number,
@@ -166,19 +150,24 @@ function batchOf(
 }
 
 /** Trains on this rank. The ranks begin with different weights, and must end up with those of rank 0. */
-async function train(name: TrainingName, rank: number, size: number): Promise<Trained> {
+async function train(name: TrainingName, rank: number, size: number): Promise<WithHashes> {
   const { build, options, pass = plain }: Training = trainings[name];
   manualSeed(rank);
   const parallel: Parallel = await parallelize(build(), ddp(options));
   return run(parallel.module, rank, size, (x, y) => pass(parallel, x, y));
 }
 
-/** Does the same training without a strategy. */
-async function trainAlone(name: TrainingName): Promise<Trained> {
+/** Trains without a strategy, on one rank. */
+const trainedAlone = oncePerKey((name: TrainingName) => {
   const { build, reference = plain }: Training = trainings[name];
   manualSeed(0);
   const model = build();
   return run(model, 0, 1, (x, y) => reference(model, x, y));
+});
+
+interface WithHashes extends Trained {
+  /** The SHA-256 of parameters and gradients after each step. */
+  readonly hashes: readonly string[];
 }
 
 async function run(
@@ -186,7 +175,7 @@ async function run(
   rank: number,
   size: number,
   pass: (x: Tensor, y: Tensor) => Tensor,
-): Promise<Trained> {
+): Promise<WithHashes> {
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
   const losses: number[] = [];
   const hashes: string[] = [];
@@ -196,77 +185,30 @@ async function run(
     const loss = pass(x, y);
     await optimizer.step();
     losses.push(await loss.item());
-    hashes.push(await hashOf(model));
+    const hash = createHash('sha256');
+    for (const parameter of model.parameters()) {
+      for (const each of [parameter, parameter.grad]) {
+        if (each !== null) hash.update(Float32Array.from(await valuesOf(each)));
+      }
+    }
+    hashes.push(hash.digest('hex'));
   }
-  const parameters: Record<string, Float32Array<ArrayBuffer>> = {};
-  for (const [parameterName, parameter] of model.namedParameters()) {
-    parameters[parameterName] = Float32Array.from(await parameter.data(), Number);
-  }
-  return { losses, parameters, hashes };
+  return { losses, state: await stateOf(model), hashes };
 }
-
-async function hashOf(model: Net): Promise<string> {
-  const hash = createHash('sha256');
-  for (const parameter of model.parameters()) {
-    hash.update(Float32Array.from(await parameter.data(), Number));
-    if (parameter.grad !== null)
-      hash.update(Float32Array.from(await parameter.grad.data(), Number));
-  }
-  return hash.digest('hex');
-}
-
-/** The relative tolerance of each tensor, because sums in another order are rounded differently. */
-const TOLERANCE = 1e-5;
 
 describe.each(trainingNames)('DistributedDataParallel of %s', (name) => {
-  let alone: Trained | undefined;
-  beforeAll(async () => {
-    [alone] = await onRanks(1, () => trainAlone(name));
-  });
-
-  describe.each([1, 2, 3, 4])('on %i ranks', (size) => {
-    let ranks: readonly Trained[] = [];
-    beforeAll(async () => {
-      ranks = await onRanks(size, ({ rank }) => train(name, rank, size));
-    });
-
-    it("has the losses of one rank that sees all ranks' items", () => {
-      const expected = alone?.losses ?? [];
-      const mean = expected.map(
-        (_, step) =>
-          ranks.reduce((sum, { losses }) => sum + (losses[step] ?? Number.NaN), 0) / size,
-      );
-      expect(mean).toHaveLength(3);
-      expect(difference(mean, expected)).toBeLessThan(TOLERANCE);
-    });
-
-    it('has its parameters', () => {
-      const expected = alone?.parameters ?? {};
-      for (const { parameters } of ranks) {
-        expect(Object.keys(parameters)).toEqual(Object.keys(expected));
-        for (const [key, values] of Object.entries(expected))
-          expect(difference(parameters[key] ?? [], values), key).toBeLessThan(TOLERANCE);
+  it.each([1, 2, 3, 4])(
+    "on %i ranks has the losses and parameters of one rank that sees all ranks' items, with the same bits on all ranks after every step",
+    async (size) => {
+      const ranks = await onRanks(size, ({ rank }) => train(name, rank, size));
+      const expected = await trainedAlone(name);
+      expect(expected.losses).toHaveLength(steps);
+      // Sums in another order are rounded differently, in proportion to the largest value.
+      expectAsOneRank(ranks, expected, { rtol: 1e-5, atol: 0 }, { rtol: 0, atol: 1e-5 });
+      for (const { hashes } of ranks) {
+        expect(new Set(hashes).size).toBe(steps);
+        expect(hashes).toEqual(ranks[0]?.hashes);
       }
-    });
-
-    it('leaves the same bits on all ranks after every step', () => {
-      const [first, ...others] = ranks.map(({ hashes }) => hashes);
-      expect(new Set(first).size).toBe(3);
-      for (const hashes of others) expect(hashes).toEqual(first);
-    });
-  });
+    },
+  );
 });
-
-/** Returns the largest difference, relative to the largest magnitude. */
-function difference(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
-  let most = actual.length === expected.length ? 0 : Number.NaN;
-  let scale = 0;
-  for (let index = 0; index < expected.length; index++) {
-    most = Math.max(
-      most,
-      Math.abs((actual[index] ?? Number.NaN) - (expected[index] ?? Number.NaN)),
-    );
-    scale = Math.max(scale, Math.abs(expected[index] ?? 0));
-  }
-  return most / Math.max(scale, Number.MIN_VALUE);
-}

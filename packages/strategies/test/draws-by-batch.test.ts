@@ -26,6 +26,7 @@ import {
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 
 class Drops extends nn.Module {
   readonly weight = new nn.Parameter(new Float32Array(64).fill(1), [64]);
@@ -59,19 +60,15 @@ class TwoLayers extends nn.Module {
   }
 }
 
-async function listOf(tensor: Tensor): Promise<number[]> {
-  return Array.from(await tensor.data(), Number);
-}
-
 /** What a rank draws in the forward pass of a model. All ranks have the seed 1. */
 async function drawsOf(model: { forward(x: Tensor): ReturnType<Drops['forward']> }) {
   manualSeed(1);
   const [whole, parts, noise] = model.forward(ones([64]));
   return {
-    whole: await listOf(whole),
+    whole: await valuesOf(whole),
     /** Of a dropout in a sequence-parallel layer, if there are some. */
-    parts: await listOf(parts),
-    noise: await listOf(noise),
+    parts: await valuesOf(parts),
+    noise: await valuesOf(noise),
     /** The first number that the default generator gives after the pass. */
     after: await rand([1]).item(),
   };
@@ -167,7 +164,7 @@ describe('four ranks with the same seed', () => {
       const { module } = parallel;
       const wholeOf = async (pass: () => ReturnType<Drops['forward']>): Promise<number[]> => {
         manualSeed(1);
-        return listOf(pass()[0]);
+        return valuesOf(pass()[0]);
       };
       const alone = await wholeOf(() => new Drops().forward(x));
       const own = await wholeOf(() => parallel.forward(x));
@@ -187,7 +184,7 @@ describe('four ranks with the same seed', () => {
   it('draw the same from a saved state', async () => {
     await onRanks(4, async () => {
       const parallel = await parallelize(new Drops(), ddp());
-      const next = (): Promise<number[]> => listOf(parallel.forward(ones([64]))[0]);
+      const next = (): Promise<number[]> => valuesOf(parallel.forward(ones([64]))[0]);
       const first = await next();
       const state = JSON.stringify(randomState());
       const saved = await next();
@@ -211,8 +208,8 @@ describe('four ranks with the same seed', () => {
           const x = ones([64]).requiresGrad_();
           const output = parallel.forward(x);
           output.sum().backward();
-          const found = await listOf(output);
-          expect(x.grad && (await listOf(x.grad))).toEqual(found);
+          const found = await valuesOf(output);
+          expect(x.grad && (await valuesOf(x.grad))).toEqual(found);
           return found;
         },
         { axes: gridOf(2) },

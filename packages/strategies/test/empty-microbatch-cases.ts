@@ -20,8 +20,10 @@ import {
   type StrategyWithLoss,
   tensorParallel,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
+import { stateOf, valuesOf } from '../../../test/support/model-values.ts';
+import { oncePerKey } from './as-one-rank.ts';
 import { beside } from './ranks/beside.ts';
 
 /** The target of each row of a batch: a class, or one that is ignored. */
@@ -57,18 +59,6 @@ interface Trained {
 interface Compared {
   readonly piped: Trained;
   readonly alone: Trained;
-}
-
-/** The results of one rank, and its place on `dp`. The first rank of each place also trains alone, for the others. */
-interface OfRank {
-  place: number;
-  tasks: Record<
-    string,
-    {
-      piped: Trained;
-      alone: Trained | null;
-    }
-  >;
 }
 
 export const ignored = -100;
@@ -165,8 +155,8 @@ async function alone({ stages, loss: name, shares }: EmptyTask, place: number): 
   }
   const evaluated: number[] = [];
   for (const targets of own) evaluated.push(await noGrad(() => lossOf(targets)).item());
-  const outputs = await noGrad(() => model.forward(rowsOf(own.at(-1) ?? []))).data();
-  return { losses, evaluated, outputs: numbers(outputs), parameters: await parametersOf(model) };
+  const outputs = await valuesOf(noGrad(() => model.forward(rowsOf(own.at(-1) ?? []))));
+  return { losses, evaluated, outputs, parameters: await parametersOf(model) };
 }
 
 function countedOf(targets: Targets): Targets {
@@ -196,7 +186,7 @@ async function piped(task: EmptyTask, place: number): Promise<Trained> {
   }
 
   const output = noGrad(() => model.forward(rowsOf(own.at(-1) ?? [])));
-  const outputs = numbers(await (await onEveryRank(output)).data());
+  const outputs = await valuesOf(await onEveryRank(output));
   return { losses, evaluated, outputs, parameters: await parametersOf(model.module) };
 }
 
@@ -224,62 +214,49 @@ function strategyOf(task: EmptyTask): StrategyWithLoss<Tensor, [targets: Tensor]
 }
 
 async function parametersOf(model: nn.Module): Promise<number[]> {
-  const state = await model.stateDict();
-  return Object.values(state).flatMap(({ bytes }) =>
-    Array.from(new Float32Array(bytes.slice().buffer)),
+  return Object.values(await stateOf(model)).flat();
+}
+
+/** What one rank trains on each share. It knows neither schedules nor meshes. */
+const trainedAlone = oncePerKey(
+  async (task: EmptyTask) => {
+    const ofShares: Trained[] = [];
+    for (const place of task.shares.keys()) ofShares.push(await alone(task, place));
+    return ofShares;
+  },
+  {},
+  ({ stages, loss, shares }) => JSON.stringify([stages, loss, shares]),
+);
+
+/** Trains on the ranks of a mesh. Expects on each of them what one rank computes with the rows that count. */
+export async function expectOnMesh(axes: readonly MeshAxis[], task: EmptyTask): Promise<void> {
+  const expected = await trainedAlone(task);
+  const size = axes.reduce((product, axis) => product * axis.size, 1);
+  const hasShares = axes.some(({ name }) => name === 'dp');
+  await onRanks(
+    size,
+    async ({ mesh }) => {
+      const place = hasShares ? mesh.coordinate('dp') : 0;
+      const ofShare = expected[place] ?? expect.fail(`no share ${place}`);
+      expectAsAlone({ piped: await piped(task, place), alone: ofShare });
+    },
+    { axes },
   );
 }
 
-function numbers(data: ArrayLike<number | bigint>): number[] {
-  return Array.from(data, Number);
-}
-
-interface EmptyTasks {
-  readonly axes: readonly MeshAxis[];
-  readonly tasks: Readonly<Record<string, EmptyTask>>;
-}
-
-async function train({ mesh }: RankInThread, { axes, tasks }: EmptyTasks): Promise<OfRank> {
-  const place = axes.some(({ name }) => name === 'dp') ? mesh.coordinate('dp') : 0;
-  const isFirst = axes.every(({ name }) => name === 'dp' || mesh.coordinate(name) === 0);
-  const found: OfRank['tasks'] = {};
-  for (const [name, task] of Object.entries(tasks)) {
-    found[name] = {
-      alone: isFirst ? await alone(task, place) : null,
-      piped: await piped(task, place),
-    };
-  }
-  return { place, tasks: found };
-}
-
-/** Trains on the ranks of a mesh. Expects on each of them what one rank computes with the rows that count. */
-export async function expectAllAsAlone(data: EmptyTasks): Promise<void> {
-  const size = data.axes.reduce((product, axis) => product * axis.size, 1);
-  const ranks = await onRanks(size, (rank) => train(rank, data), { axes: data.axes });
-  for (const { place, tasks } of ranks) {
-    expect(Object.keys(tasks)).toEqual(Object.keys(data.tasks));
-    const first = ranks.find((other) => other.place === place);
-    for (const [name, { piped }] of Object.entries(tasks)) {
-      const alone = first?.tasks[name]?.alone ?? expect.fail(`no rank has trained ${name} alone`);
-      expectAsAlone({ piped, alone }, name);
-    }
-  }
-}
-
 /** Expects what one rank computes with the rows that count. */
-export function expectAsAlone({ piped, alone }: Compared, name: string): void {
-  expect(alone.losses.length, name).toBeGreaterThan(0);
-  expect(alone.parameters.length, name).toBeGreaterThan(20);
+export function expectAsAlone({ piped, alone }: Compared): void {
+  expect(alone.losses.length).toBeGreaterThan(0);
+  expect(alone.parameters.length).toBeGreaterThan(20);
   for (const values of [alone.parameters, alone.outputs]) {
-    expect(values.filter(Number.isNaN), name).toEqual([]);
+    expect(values.filter(Number.isNaN)).toEqual([]);
   }
   for (const key of ['losses', 'evaluated', 'outputs', 'parameters'] as const) {
-    expect(piped[key], `${key} of ${name}`).toHaveLength(alone[key].length);
+    expect(piped[key], key).toHaveLength(alone[key].length);
     for (const [index, expected] of alone[key].entries()) {
       const value = piped[key][index];
-      const what = `${key} ${index} of ${name}`;
-      if (Number.isNaN(expected)) expect(value, what).toBeNaN();
-      else expect(value, what).toBeCloseTo(expected, 4);
+      if (Number.isNaN(expected)) expect(value, `${key} ${index}`).toBeNaN();
+      else expect(value, `${key} ${index}`).toBeCloseTo(expected, 4);
     }
   }
 }

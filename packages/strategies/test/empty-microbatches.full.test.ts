@@ -1,8 +1,7 @@
 import type { MeshAxis } from '@shardwise/core';
 import type { ScheduleName } from '@shardwise/strategies';
-import { describe, expect, it } from 'vitest';
-import { expectAllAsAlone } from './empty-microbatch-cases.ts';
-import { type EmptyTask, ignored } from './empty-microbatch-cases.ts';
+import { describe, it } from 'vitest';
+import { type EmptyTask, expectOnMesh, ignored } from './empty-microbatch-cases.ts';
 import { onePerRank, twoPerRank } from './ranks/schedule-names.ts';
 import { testMs } from './time-limits.ts';
 
@@ -37,101 +36,83 @@ describe.each([2, 4] as const)('a pipeline of %d ranks', (ranks) => {
     ...twoPerRank.map((schedule) => ({ schedule, stages: 2 * ranks })),
   ];
   const microbatches = 2 * ranks;
-  /** Plain 1F1B has batches of all kinds, and each other schedule a third of them. */
-  const batchesOf = (schedule: ScheduleName, index: number): readonly number[][] => {
-    if (ranks === 4) return [1, 0b1110_1111, 0b1000_0110, 255].map((set) => targetsOf(8, 1, set));
-    if (schedule === '1f1b') return someIgnored;
-    return someIgnored.filter((_, at) => at % 3 === Math.floor(index / 3) % 3);
-  };
-
-  it('trains by each schedule as one rank, whichever microbatches are empty', timeout, async () => {
-    const losses = ['crossEntropy', 'a masked mean', 'a mean of at least one'] as const;
-    const tasks = schedules.map(({ schedule, stages }, index): [string, EmptyTask] => {
+  /** A task for each schedule, with one of these losses. */
+  const tasksOf = (
+    losses: readonly EmptyTask['loss'][],
+    batchesOf: (schedule: ScheduleName, index: number) => readonly number[][],
+  ): EmptyTask[] =>
+    schedules.map(({ schedule, stages }, index) => {
       const loss = losses[index % losses.length] ?? 'crossEntropy';
-      const shares = [batchesOf(schedule, index)];
-      const task = { schedule, stages, microbatches, loss, shares };
-      return [`${schedule} in ${stages} stages: ${loss}`, task];
+      return { schedule, stages, microbatches, loss, shares: [batchesOf(schedule, index)] };
     });
-    await expectAllAsAlone({ axes, tasks: Object.fromEntries(tasks) });
-    expect.hasAssertions();
-  });
 
-  it(
-    'trains by each schedule as one rank, if a batch has fewer rows than microbatches',
+  it.each(
+    tasksOf(['crossEntropy', 'a masked mean', 'a mean of at least one'], (schedule, index) => {
+      // Plain 1F1B has batches of all kinds, and each other schedule a third of them.
+      if (ranks === 4) return [1, 0b1110_1111, 0b1000_0110, 255].map((set) => targetsOf(8, 1, set));
+      if (schedule === '1f1b') return someIgnored;
+      return someIgnored.filter((_, at) => at % 3 === Math.floor(index / 3) % 3);
+    }),
+  )(
+    'trains as one rank, whichever microbatches are empty: $schedule in $stages stages, $loss',
     timeout,
-    async () => {
-      const losses = [
-        'a mean over rows',
-        'a sum',
-        'a mean by the number of rows',
-        'crossEntropy',
-      ] as const;
-      const tasks = schedules.map(({ schedule, stages }, index): [string, EmptyTask] => {
-        const loss = losses[index % losses.length] ?? 'crossEntropy';
-        const task = { schedule, stages, microbatches, loss, shares: [short(microbatches)] };
-        return [`${schedule} in ${stages} stages: ${loss}`, task];
-      });
-      await expectAllAsAlone({ axes, tasks: Object.fromEntries(tasks) });
-      expect.hasAssertions();
-    },
+    (task) => expectOnMesh(axes, task),
+  );
+
+  it.each(
+    tasksOf(['a mean over rows', 'a sum', 'a mean by the number of rows', 'crossEntropy'], () =>
+      short(microbatches),
+    ),
+  )(
+    'trains as one rank, if a batch has fewer rows than microbatches: $schedule in $stages stages, $loss',
+    timeout,
+    (task) => expectOnMesh(axes, task),
   );
 });
 
-it(
-  'a pipeline makes steps ahead of their verdicts between batches of all kinds',
+const common = { schedule: '1f1b', stages: 2, microbatches: 4 } as const;
+
+it.each<Pick<EmptyTask, 'schedule' | 'loss'>>([
+  { schedule: '1f1b', loss: 'crossEntropy' },
+  { schedule: 'gpipe', loss: 'a masked mean' },
+])(
+  'a pipeline makes steps ahead of their verdicts between batches of all kinds: $schedule',
   timeout,
-  async () => {
-    const own = [...short(4), ...someIgnored.slice(0, 6), ...short(4)];
-    const common = { stages: 2, microbatches: 4, shares: [own], ahead: true } as const;
-    const tasks: Record<string, EmptyTask> = {
-      '1f1b': { ...common, schedule: '1f1b', loss: 'crossEntropy' },
-      gpipe: { ...common, schedule: 'gpipe', loss: 'a masked mean' },
-    };
-    await expectAllAsAlone({ axes: [{ name: 'pp', size: 2 }], tasks });
-    expect.hasAssertions();
+  (of) => {
+    const shares = [[...short(4), ...someIgnored.slice(0, 6), ...short(4)]];
+    return expectOnMesh([{ name: 'pp', size: 2 }], { ...common, ...of, shares, ahead: true });
   },
 );
 
 describe('a pipeline in more dimensions', () => {
-  const common = { schedule: '1f1b', stages: 2, microbatches: 4 } as const;
   const none = targetsOf(4, 1, 15);
   const twoRows = targetsOf(2, 1, 0);
-  const own = [none, targetsOf(4, 1, 2), none, twoRows];
+  // All shares have as many microbatches beside ZeRO-3 and FSDP, because each microbatch collects parameters.
+  const last = {
+    DDP: targetsOf(4, 1, 0),
+    'ZeRO-2': targetsOf(4, 1, 0),
+    'ZeRO-3': twoRows,
+    FSDP: twoRows,
+  };
 
-  it(
-    'adds nothing for a share of a batch in which nothing counts, or that has fewer rows',
+  it.each(Object.entries(last))(
+    'adds nothing for a share of a batch in which nothing counts, or that has fewer rows, beside %s',
     timeout,
-    async () => {
-      const of = (beside: string, shares: EmptyTask['shares']): [string, EmptyTask] => [
-        beside,
-        { ...common, loss: 'crossEntropy', shares, beside },
+    (beside, ofLast) => {
+      const axes = ['pp', 'dp'].map((name) => ({ name, size: 2 }));
+      const shares = [
+        [none, targetsOf(4, 1, 2), none, twoRows],
+        [targetsOf(4, 1, 9), none, none, ofLast],
       ];
-      const others = [targetsOf(4, 1, 9), none, none];
-      const tasks = Object.fromEntries([
-        ...['DDP', 'ZeRO-2'].map((beside) => of(beside, [own, [...others, targetsOf(4, 1, 0)]])),
-        // All shares have as many microbatches, because each microbatch collects parameters.
-        ...['ZeRO-3', 'FSDP'].map((beside) => of(beside, [own, [...others, twoRows]])),
-      ]);
-      const axes = [
-        { name: 'pp', size: 2 },
-        { name: 'dp', size: 2 },
-      ];
-      await expectAllAsAlone({ axes, tasks });
-      expect.hasAssertions();
+      return expectOnMesh(axes, { ...common, loss: 'crossEntropy', shares, beside });
     },
   );
 
-  it('a pipeline in more dimensions trains as one rank with layers in parts', timeout, async () => {
-    const axes = [
-      { name: 'pp', size: 2 },
-      { name: 'tp', size: 2 },
-    ];
-    const withRows = short(4).filter((targets) => targets.length > 0);
-    const tasks: Record<string, EmptyTask> = {
-      empty: { ...common, loss: 'a masked mean', shares: [someIgnored], inParts: true },
-      short: { ...common, loss: 'crossEntropy', shares: [withRows], inParts: true },
-    };
-    await expectAllAsAlone({ axes, tasks });
-    expect.hasAssertions();
+  it.each<[string, Pick<EmptyTask, 'loss' | 'shares'>]>([
+    ['empty', { loss: 'a masked mean', shares: [someIgnored] }],
+    ['short', { loss: 'crossEntropy', shares: [short(4).filter((targets) => targets.length > 0)] }],
+  ])('trains as one rank with layers in parts: %s', timeout, (_, of) => {
+    const axes = ['pp', 'tp'].map((name) => ({ name, size: 2 }));
+    return expectOnMesh(axes, { ...common, ...of, inParts: true });
   });
 });

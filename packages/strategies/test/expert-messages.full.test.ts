@@ -1,35 +1,20 @@
-import { createMesh } from '@shardwise/collectives';
-import { manualSeed, nn, optim, setRank, type Strategy, subscribe } from '@shardwise/core';
+import { manualSeed, nn, optim, type Strategy, subscribe } from '@shardwise/core';
 import { collectivesOf, expertParallel, explain, parallelize } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 import { batch, ExpertModel, features } from './ranks/expert-models.ts';
 
 const tokens = 8;
 
-interface Traffic {
-  planned: string[];
-  sent: string[];
-  explained: string;
-}
+/** The message of the rows that a rank routes to the experts of one layer, each to two. */
+const rowsToExperts = `allToAll ${tokens * 2 * features * 4}`;
 
-interface Found extends Traffic {
-  /** The messages when the ranks have the same tokens and each rank routes a part of them. */
-  folded: Traffic;
-  /** Gradients when the ranks have different numbers of tokens. */
-  uneven: number[];
-}
-
-async function observe({ rank, size, group, device }: RankInThread): Promise<Found> {
-  const apart = await messages(expertParallel({ tokens }), rank * tokens);
-  const few = await uneven(rank);
-  setRank({ device, mesh: await createMesh(group, [{ name: 'tp', size }]) });
-  const over = { axis: 'tp', sameTokens: ['tp'], tokens: 2 * tokens };
-  return { ...apart, uneven: few, folded: await messages(expertParallel(over), 0, 2 * tokens) };
-}
-
-/** Returns the messages of a step in which all experts have the same number of tokens. */
-async function messages(strategy: Strategy, start: number, count = tokens): Promise<Traffic> {
+/**
+ * Expects that a step in which all experts have the same number of tokens sends what its plan says. Returns the messages,
+ * and the plan as text.
+ */
+async function messages(strategy: Strategy, start: number, count = 2 * tokens) {
   manualSeed(0);
   const model = new ExpertModel({ gate: nn.roundRobinGate() });
   const parallel = await parallelize(model, strategy);
@@ -54,93 +39,88 @@ async function messages(strategy: Strategy, start: number, count = tokens): Prom
   const planned = collectivesOf(parallel.plan)
     .filter(({ when }) => when !== 'start')
     .map(({ operation, bytes }) => `${operation} ${bytes}`);
-  return { planned: planned.toSorted(), sent: sent.toSorted(), explained: explain(parallel.plan) };
+  expect(sent.toSorted()).toEqual(planned.toSorted());
+  return { sent, explained: explain(parallel.plan) };
 }
 
-/**
- * Returns the whole gradient of the first matrix of the experts. The loss is a sum over 2 tokens on rank 0 and none on
- * the other ranks.
- */
-async function uneven(rank: number): Promise<number[]> {
-  manualSeed(0);
-  const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
-  const parallel = await parallelize(layer, expertParallel({ k: 1, tokens: 2 }));
-  parallel
-    .forward(batch(0, 0, rank === 0 ? 2 : 0))
-    .square()
-    .sum()
-    .backward();
-  return Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
-}
+/** Counts messages of one kind. */
+const countOf = (sent: readonly string[], kind: string): number =>
+  sent.filter((each) => each.startsWith(kind)).length;
 
-/** Shards experts over two axes. The ranks of one axis have the same tokens. */
-async function observeGrid({ mesh }: RankInThread): Promise<Traffic> {
-  const own = 2 * tokens;
-  const strategy = expertParallel({ axis: ['tp', 'dp'], sameTokens: ['tp'], tokens: own });
-  return messages(strategy, mesh.coordinate('dp') * own, own);
-}
-
-describe('expertParallel on two ranks', () => {
-  let ranks: readonly Found[] = [];
-
-  beforeAll(async () => {
-    ranks = await onRanks(2, observe, { axes: [{ name: 'ep', size: 2 }] });
+describe('expertParallel sends what the plan says', () => {
+  it('on two ranks: two all-to-alls of rows in forward and in backward, one of counts, which the plan explains with what each rank keeps', async () => {
+    await onRanks(
+      2,
+      async ({ rank }) => {
+        const { sent, explained } = await messages(
+          expertParallel({ tokens }),
+          rank * tokens,
+          tokens,
+        );
+        // The model has two layers.
+        expect(countOf(sent, rowsToExperts)).toBe(8);
+        expect(countOf(sent, 'allToAll')).toBe(10);
+        expect(explained).toMatch(
+          /experts\.up +f32 +\[8, 8, 12\] +shard\(0: ep\) +shard\(0: ep\) +1536/,
+        );
+        expect(explained).toMatch(/router\.weight +f32 +\[8, 8\] +replicate +replicate +256/);
+        expect(explained).toMatch(/experts +1 +tokens to experts +ep +allToAll +allToAll +512/);
+      },
+      { axes: [{ name: 'ep', size: 2 }] },
+    );
   });
 
-  it('expertParallel on two ranks sends what the plan says: two all-to-alls of rows in forward and in backward, one of counts', () => {
-    for (const { planned, sent } of ranks) expect(sent).toEqual(planned);
-    const rowBytes = tokens * 2 * features * 4;
-    const ofRows = ranks[0]?.sent.filter((each) => each === `allToAll ${rowBytes}`);
-    // The model has two layers.
-    expect(ofRows).toHaveLength(8);
-    expect(ranks[0]?.sent.filter((each) => each.startsWith('allToAll'))).toHaveLength(10);
+  it('on two ranks that have the same tokens, of which each routes a part', async () => {
+    await onRanks(
+      2,
+      async () => {
+        const strategy = expertParallel({ axis: 'tp', sameTokens: ['tp'], tokens: 2 * tokens });
+        const { sent, explained } = await messages(strategy, 0);
+        // Both ranks have the same 16 tokens, and each routes 8 of them.
+        expect(countOf(sent, rowsToExperts)).toBe(8);
+        // The gathers are of the outputs of two layers, and of the gradients of their inputs.
+        expect(countOf(sent, `allGather ${2 * tokens * features * 4}`)).toBe(4);
+        expect(explained).toMatch(/experts\.up +f32 +\[8, 8, 12\] +shard\(0: tp\)/);
+      },
+      { axes: [{ name: 'tp', size: 2 }] },
+    );
   });
 
-  it('explains which messages travel, and what each rank keeps', () => {
-    const text = ranks[0]?.explained ?? '';
-    expect(text).toMatch(/experts\.up +f32 +\[8, 8, 12\] +shard\(0: ep\) +shard\(0: ep\) +1536/);
-    expect(text).toMatch(/router\.weight +f32 +\[8, 8\] +replicate +replicate +256/);
-    expect(text).toMatch(/experts +1 +tokens to experts +ep +allToAll +allToAll +512/);
+  it('over two axes, one after the other, of which the ranks of one have the same tokens', async () => {
+    await onRanks(
+      4,
+      async ({ mesh }) => {
+        const own = 2 * tokens;
+        const options = { axis: ['tp', 'dp'], sameTokens: ['tp'], tokens: own };
+        const { sent } = await messages(expertParallel(options), mesh.coordinate('dp') * own);
+        // There are two layers and two axes, with two messages each in forward and in backward.
+        expect(countOf(sent, rowsToExperts)).toBe(16);
+      },
+      { axes: ['dp', 'tp'].map((name) => ({ name, size: 2 })) },
+    );
   });
+});
 
-  it('expertParallel on two ranks sends what the plan says where ranks have the same tokens, too', () => {
-    for (const { folded } of ranks) expect(folded.sent).toEqual(folded.planned);
-    const sent = ranks[0]?.folded.sent ?? [];
-    // Both ranks have the same 16 tokens, and each routes 8 of them.
-    expect(sent.filter((each) => each === `allToAll ${tokens * 2 * features * 4}`)).toHaveLength(8);
-    // The gathers are of the outputs of two layers, and of the gradients of their inputs.
-    const gathered = `allGather ${2 * tokens * features * 4}`;
-    expect(sent.filter((each) => each === gathered)).toHaveLength(4);
-    const text = ranks[0]?.folded.explained ?? '';
-    expect(text).toMatch(/experts\.up +f32 +\[8, 8, 12\] +shard\(0: tp\)/);
-  });
-
-  it('expertParallel on two ranks sends what the plan says over two axes, one after the other', async () => {
-    const axes = ['dp', 'tp'].map((name) => ({ name, size: 2 }));
-    for (const { planned, sent } of await onRanks(4, observeGrid, { axes })) {
-      expect(sent).toEqual(planned);
-      // There are two layers and two axes, with two messages each in forward and in backward.
-      const rows = sent.filter((each) => each === `allToAll ${tokens * 2 * features * 4}`);
-      expect(rows).toHaveLength(16);
-    }
-  });
-
-  it('expertParallel on two ranks has gradients of all tokens’ experts where ranks have no tokens', async () => {
-    const [alone = []] = await onRanks(1, async () => {
-      manualSeed(0);
-      const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
-      layer
-        .forward(batch(0, 0, 2))
-        .square()
-        .sum()
-        .backward();
-      return Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
-    });
-    expect(alone).not.toHaveLength(0);
-    // The gradient is the mean over two ranks.
-    for (const { uneven } of ranks) {
-      expect(uneven).toHaveLength(alone.length);
-      uneven.forEach((x, index) => expect(x).toBeCloseTo((alone[index] ?? NaN) / 2, 6));
-    }
-  });
+it('experts among two ranks have gradients of all tokens where a rank has no tokens', async () => {
+  /** The whole gradient of the first matrix of the experts, for the sum over so many tokens. */
+  const gradientFor = async (count: number, isDivided: boolean): Promise<number[]> => {
+    manualSeed(0);
+    const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
+    const model = isDivided ? await parallelize(layer, expertParallel({ k: 1, tokens: 2 })) : layer;
+    model
+      .forward(batch(0, 0, count))
+      .square()
+      .sum()
+      .backward();
+    return valuesOf(layer.experts.up.grad ?? expect.fail('no gradient'));
+  };
+  const [alone = []] = await onRanks(1, () => gradientFor(2, false));
+  expect(alone).not.toHaveLength(0);
+  const axes = [{ name: 'ep', size: 2 }];
+  const ranks = await onRanks(2, ({ rank }) => gradientFor(rank === 0 ? 2 : 0, true), { axes });
+  // The gradient is the mean over two ranks.
+  for (const found of ranks) {
+    expect(found).toHaveLength(alone.length);
+    found.forEach((x, index) => expect(x).toBeCloseTo((alone[index] ?? NaN) / 2, 6));
+  }
 });

@@ -11,9 +11,12 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
+import { assertAllclose } from '@shardwise/testing';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { expectAsOneRank, oncePerKey } from './as-one-rank.ts';
 import { balanced, ExpertModel, rows, type Step, trainSteps } from './ranks/expert-models.ts';
 
 interface Case {
@@ -104,16 +107,8 @@ const cases: Readonly<Record<number, Readonly<Record<string, Case>>>> = {
   },
 };
 
-interface Outcome {
-  steps: {
-    loss: number;
-    norm: number;
-  }[];
-  weights: Record<string, number[]>;
-}
-
-/** Runs every case for this number of ranks on this rank. */
-async function trainPart({ rank, mesh }: RankInThread, own: Case): Promise<Outcome> {
+/** Trains on a rank of a case's mesh. */
+async function trainPart({ rank, mesh }: RankInThread, own: Case) {
   const { axes, strategy, isCheckpointed = false, isFolded = false } = own;
   // All ranks must end up with rank 0's values.
   manualSeed(rank);
@@ -126,58 +121,36 @@ async function trainPart({ rank, mesh }: RankInThread, own: Case): Promise<Outco
   const parts = batchAxes.reduce((product, { size }) => product * size, 1);
   const part = batchAxes.reduce((at, { name: each, size }) => at * size + mesh.coordinate(each), 0);
   const count = rows / parts;
-  const steps = await trainSteps(model, forward, {
-    start: part * count,
-    count,
-  });
-  return { steps, weights: await weightsOf(model) };
+  const steps = await trainSteps(model, forward, { start: part * count, count });
+  return { ...listed(steps), state: await stateOf(model) };
 }
 
-async function weightsOf(model: nn.Module): Promise<Record<string, number[]>> {
-  const state = Object.entries(await model.stateDict());
-  return Object.fromEntries(
-    state.map(([key, { bytes }]) => [key, [...new Float32Array(bytes.slice().buffer)]]),
-  );
-}
+const listed = (steps: readonly Step[]) => ({
+  losses: steps.map(({ loss }) => loss),
+  norms: steps.map(({ norm }) => norm),
+});
+
+/** Trains on one rank without a strategy. */
+const alone = oncePerKey(async () => {
+  manualSeed(0);
+  const model = new ExpertModel(balanced([]));
+  const steps = await trainSteps(model, (x) => model.forward(x), { start: 0, count: rows });
+  return { ...listed(steps), state: await stateOf(model) };
+}, onCpu);
 
 /** Adds the tests of a world of this size. */
 export function testExpertWorld(size: number): void {
   describe(`experts among ${size} ranks`, () => {
-    let alone: Outcome = { steps: [], weights: {} };
-
-    beforeAll(async () => {
-      const [trained] = await onRanks(
-        1,
-        async () => {
-          manualSeed(0);
-          const model = new ExpertModel(balanced([]));
-          const steps = await trainSteps(model, (x) => model.forward(x), { start: 0, count: rows });
-          return { steps, weights: await weightsOf(model) };
-        },
-        onCpu,
-      );
-      alone = trained ?? alone;
-    });
-
     it.each(Object.entries(cases[size] ?? {}))('%s train as on one rank', async (_, own) => {
       const { tolerance = 5e-5 } = own;
       const options = { axes: own.axes, ...onCpu };
-      const each = await onRanks(size, (place) => trainPart(place, own), options);
-      alone.steps.forEach(({ loss, norm }: Step, step) => {
-        const mean = each.reduce((sum, { steps }) => sum + (steps[step]?.loss ?? NaN), 0) / size;
-        expect(Math.abs(mean / loss - 1), `loss of step ${step}`).toBeLessThan(tolerance);
-        for (const { steps } of each) {
-          const own = (steps[step]?.norm ?? NaN) / norm;
-          expect(Math.abs(own - 1), `norm of step ${step}`).toBeLessThan(2 * tolerance);
-        }
-      });
-      for (const { weights } of each) {
-        expect(Object.keys(weights)).toEqual(Object.keys(alone.weights));
-        for (const [key, expected] of Object.entries(alone.weights)) {
-          weights[key]?.forEach((x, index) =>
-            expect(Math.abs(x - (expected[index] ?? NaN)), key).toBeLessThan(2 * tolerance),
-          );
-        }
+      const ranks = await onRanks(size, (place) => trainPart(place, own), options);
+      const expected = await alone(null);
+      const ofState = { rtol: 0, atol: 2 * tolerance };
+      expectAsOneRank(ranks, expected, { rtol: tolerance, atol: 0 }, ofState);
+      expect(expected.norms).not.toHaveLength(0);
+      for (const { norms } of ranks) {
+        assertAllclose(norms, expected.norms, { rtol: 2 * tolerance, atol: 0 });
       }
     });
   });

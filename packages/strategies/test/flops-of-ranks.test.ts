@@ -1,12 +1,10 @@
 import {
   type FlopConvention,
   flopsProfiler,
-  LineMesh,
   manualSeed,
   nn,
   ones,
   optim,
-  setRank,
   type Strategy,
   type Tensor,
   type Work,
@@ -21,8 +19,8 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
 
 const strategyNames = ['ddp', 'zero2', 'zero3', 'fsdp', 'tensorParallel', 'pipeline'] as const;
 type StrategyName = (typeof strategyNames)[number];
@@ -50,26 +48,18 @@ function loss(output: Tensor): Tensor {
 
 const rows = 8;
 
-/** The operations of this rank in a training step on 8 rows. */
-async function worksOf(name: StrategyName, { group, device }: RankInThread) {
-  setRank({ device, mesh: new LineMesh(axes[name], group) });
-  const share = axes[name] === 'dp' ? rows / group.size : rows;
-  return {
-    /** The products of a step. */
-    plain: await workOf(name, share, 'pytorch', false),
-    /** The products of a step whose block is computed again in the backward pass. */
-    recomputed: await workOf(name, share, 'pytorch', true),
-    /** The sums and products of elements, too, as DeepSpeed counts them. */
-    elements: await workOf(name, share, 'deepspeed', false),
-  };
-}
-
+/** The operations of this rank in a training step on its share of 8 rows. */
 async function workOf(
   name: StrategyName,
-  rowsOfRank: number,
-  convention: FlopConvention,
-  recomputes: boolean,
+  {
+    convention = 'pytorch',
+    recomputes = false,
+  }: {
+    readonly convention?: FlopConvention;
+    readonly recomputes?: boolean;
+  } = {},
 ): Promise<Work> {
+  const rowsOfRank = axes[name] === 'dp' ? rows / size : rows;
   manualSeed(1);
   const model = new nn.Sequential(new Block(recomputes), new nn.Linear(6, 4));
   const parallel = await parallelize(model, strategies[name]());
@@ -98,7 +88,6 @@ class Block extends nn.Module {
   }
 }
 
-type StepCounts = Awaited<ReturnType<typeof worksOf>>;
 const size = 2;
 
 /** The products of each layer of the model of the ranks in a forward pass, for all 8 rows. */
@@ -113,11 +102,21 @@ const parameters = { up: 6 * 10 + 10, down: 10 * 6 + 6, head: 6 * 4 + 4 };
 const allParameters = parameters.up + parameters.down + parameters.head;
 
 /** What each rank does: products in a forward and a backward pass and in recomputation, and elements that it updates. */
-type Expected = readonly [forward: number, backward: number, recomputed: number, updated: number];
+interface Expected {
+  readonly forward: number;
+  readonly backward: number;
+  readonly recomputed: number;
+  readonly updated: number;
+}
 
 /** A rank has half of the rows. Of the parameters, it updates all, or its half. */
 const halfOfRows = (updated: number): readonly Expected[] =>
-  Array.from({ length: size }, () => [forward / 2, backward / 2, up / 2, updated]);
+  Array.from({ length: size }, () => ({
+    forward: forward / 2,
+    backward: backward / 2,
+    recomputed: up / 2,
+    updated,
+  }));
 
 const expected: Readonly<Record<StrategyName, readonly Expected[]>> = {
   ddp: halfOfRows(allParameters),
@@ -125,74 +124,75 @@ const expected: Readonly<Record<StrategyName, readonly Expected[]>> = {
   zero3: halfOfRows(allParameters / 2),
   fsdp: halfOfRows(allParameters / 2),
   // A rank has half of the block, but for the bias of the second layer, and the whole head, for all rows.
-  tensorParallel: Array.from({ length: size }, () => [
-    (up + down) / 2 + head,
-    (up + 2 * down) / 2 + 2 * head,
-    up / 2,
-    parameters.up / 2 + (10 * 6) / 2 + 6 + parameters.head,
-  ]),
+  tensorParallel: Array.from({ length: size }, () => ({
+    forward: (up + down) / 2 + head,
+    backward: (up + 2 * down) / 2 + 2 * head,
+    recomputed: up / 2,
+    updated: parameters.up / 2 + (10 * 6) / 2 + 6 + parameters.head,
+  })),
   // The first stage is the block, and the second one is the head.
   pipeline: [
-    [up + down, up + 2 * down, up, parameters.up + parameters.down],
-    [head, 2 * head, 0, parameters.head],
+    {
+      forward: up + down,
+      backward: up + 2 * down,
+      recomputed: up,
+      updated: parameters.up + parameters.down,
+    },
+    { forward: head, backward: 2 * head, recomputed: 0, updated: parameters.head },
   ],
 };
 
-describe('the operations that the profilers of two ranks count in a step', () => {
-  const works = new Map<StrategyName, readonly StepCounts[]>();
+describe.each(strategyNames)(
+  'the operations that the profilers of two ranks count in a step of %s',
+  (name) => {
+    /** Runs `body` as each of the ranks, with what it has to count. */
+    const onEach = async (body: (own: Expected) => Promise<void>): Promise<void> => {
+      const mesh = [{ name: axes[name], size }];
+      await onRanks(size, ({ rank }) => body(expected[name][rank] ?? expect.fail()), {
+        axes: mesh,
+      });
+    };
 
-  beforeAll(async () => {
-    for (const name of strategyNames)
-      works.set(name, await onRanks(size, (rank) => worksOf(name, rank)));
-  });
+    it('are exact in forward and backward passes', () =>
+      onEach(async (own) => {
+        const work = await workOf(name);
+        expect(work.forward.flops).toBe(own.forward);
+        expect(work.backward.flops).toBe(own.backward);
+        expect(work.recomputation.flops).toBe(0);
+        expect(work.optimizer.flops).toBe(0);
+      }));
 
-  const each = (name: StrategyName, figure: (found: StepCounts) => number): readonly number[] =>
-    (works.get(name) ?? []).map(figure);
-  const column = (name: StrategyName, index: number): readonly number[] =>
-    expected[name].map((figures) => figures[index] ?? Number.NaN);
+    it('are exact in what a backward pass computes again, beside the same passes', () =>
+      onEach(async (own) => {
+        const work = await workOf(name, { recomputes: true });
+        // The product of the second layer is not needed again.
+        expect(work.recomputation.flops).toBe(own.recomputed);
+        expect(work.forward.flops).toBe(own.forward);
+        expect(work.backward.flops).toBe(own.backward);
+      }));
 
-  it.each(strategyNames)('are exact in forward and backward passes under %s', (name) => {
-    expect(each(name, ({ plain }) => plain.forward.flops)).toEqual(column(name, 0));
-    expect(each(name, ({ plain }) => plain.backward.flops)).toEqual(column(name, 1));
-    expect(each(name, ({ plain }) => plain.recomputation.flops)).toEqual([0, 0]);
-    expect(each(name, ({ plain }) => plain.optimizer.flops)).toEqual([0, 0]);
-  });
+    it("are exact in SGD's update, which multiplies each element that the rank has by the rate, and the same multiply-adds by either convention", () =>
+      onEach(async (own) => {
+        const [plain, elements] = [
+          await workOf(name),
+          await workOf(name, { convention: 'deepspeed' }),
+        ];
+        expect(elements.optimizer.flops).toBe(own.updated);
+        expect(elements.optimizer.macs).toBe(0);
+        for (const phase of ['forward', 'backward', 'recomputation'] as const) {
+          expect(elements[phase].macs).toBe(plain[phase].macs);
+          expect(plain[phase].flops / 2).toBe(plain[phase].macs);
+        }
+      }));
+  },
+);
 
-  it.each(strategyNames)(
-    'are exact under %s in what a backward pass computes again, beside the same passes',
-    (name) => {
-      // The product of the second layer is not needed again.
-      expect(each(name, ({ recomputed }) => recomputed.recomputation.flops)).toEqual(
-        column(name, 2),
-      );
-      expect(each(name, ({ recomputed }) => recomputed.forward.flops)).toEqual(column(name, 0));
-      expect(each(name, ({ recomputed }) => recomputed.backward.flops)).toEqual(column(name, 1));
-    },
-  );
-
-  it.each(strategyNames)(
-    "are exact under %s in SGD's update, which multiplies each element that the rank has by the rate",
-    (name) => {
-      expect(each(name, ({ elements }) => elements.optimizer.flops)).toEqual(column(name, 3));
-      expect(each(name, ({ elements }) => elements.optimizer.macs)).toEqual([0, 0]);
-    },
-  );
-
-  it.each(strategyNames)('are the same multiply-adds under %s by either convention', (name) => {
-    for (const phase of ['forward', 'backward', 'recomputation'] as const) {
-      const plain = each(name, (found) => found.plain[phase].macs);
-      expect(each(name, ({ elements }) => elements[phase].macs)).toEqual(plain);
-      expect(each(name, (found) => found.plain[phase].flops / 2)).toEqual(plain);
-    }
-  });
-
-  it.each(['ddp', 'zero2', 'zero3', 'fsdp', 'pipeline'] as const)(
-    'add up to those of one rank under %s',
-    (name) => {
-      const sumOf = (phase: 'forward' | 'backward'): number =>
-        each(name, ({ plain }) => plain[phase].flops).reduce((sum, flops) => sum + flops, 0);
-      expect(sumOf('forward')).toBe(forward);
-      expect(sumOf('backward')).toBe(backward);
-    },
-  );
-});
+it.each(['ddp', 'zero2', 'zero3', 'fsdp', 'pipeline'] as const)(
+  'the operations that the profilers of two ranks count add up to those of one rank under %s',
+  (name) => {
+    const sumOf = (phase: 'forward' | 'backward'): number =>
+      expected[name].reduce((sum, own) => sum + own[phase], 0);
+    expect(sumOf('forward')).toBe(forward);
+    expect(sumOf('backward')).toBe(backward);
+  },
+);

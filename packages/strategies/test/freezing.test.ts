@@ -1,4 +1,4 @@
-import { fromData, nn, noGrad, optim, type Strategy, type Tensor } from '@shardwise/core';
+import { fromData, nn, optim, type Strategy, type Tensor } from '@shardwise/core';
 import {
   dataParallel,
   ddp,
@@ -8,9 +8,11 @@ import {
   ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { assertAllclose } from '@shardwise/testing';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
+import { expectAsOneRank, oncePerKey } from './as-one-rank.ts';
 import { failureOf } from './failure-of.ts';
+import { filled } from './filled.ts';
 
 interface Variant {
   readonly strategy: () => Strategy;
@@ -41,19 +43,9 @@ interface Setup {
   readonly batch: (seed: number, columns: number) => Tensor;
 }
 
-const globalBatch = 12;
+type Train = (setup: Setup) => Promise<readonly nn.Module[]>;
 
-/** Fills a model with values that are the same on every rank and are not drawn. */
-function filled<M extends nn.Module>(model: M): M {
-  let index = 0;
-  noGrad(() => {
-    for (const parameter of model.parameters()) {
-      const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
-      parameter.assign(fromData(values, parameter.shape, 'f32'));
-    }
-  });
-  return model;
-}
+const globalBatch = 12;
 
 class Layers extends nn.Module {
   readonly layers = new nn.ModuleList([
@@ -68,7 +60,7 @@ class Layers extends nn.Module {
   }
 }
 
-const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly nn.Module[]>>> = {
+const cases: Readonly<Record<string, Train>> = {
   'a generator whose discriminator is frozen while it trains': async (setup) => {
     const generator = filled(
       new nn.Sequential(new nn.Linear(3, 4), new nn.Tanh(), new nn.Linear(4, 2)),
@@ -147,17 +139,10 @@ const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly nn.Modul
   },
 };
 
-type Outcome = Record<string, number[]>;
-
-async function parametersOf(models: readonly nn.Module[]): Promise<Outcome> {
-  const parameters: Outcome = {};
-  for (const [index, model] of models.entries()) {
-    for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
-      parameters[`${index}.${name}`] = Array.from(new Float32Array(bytes.slice().buffer));
-    }
-  }
-  return parameters;
+async function parametersOf(models: readonly nn.Module[]): Promise<readonly State[]> {
+  return Promise.all(models.map(stateOf));
 }
+type State = Awaited<ReturnType<typeof stateOf>>;
 
 function rows(seed: number, first: number, count: number, columns: number): Tensor {
   const values = Float32Array.from({ length: count * columns }, (_, i) =>
@@ -194,12 +179,9 @@ function onRank(
   };
 }
 
-describe.each(Object.entries(cases))('%s', (name, train) => {
-  let expected: Outcome = {};
-  beforeAll(async () => {
-    [expected = {}] = await onRanks(1, async () => parametersOf(await train(alone)));
-  });
+const trainedAlone = oncePerKey(async (train: Train) => parametersOf(await train(alone)));
 
+describe.each(Object.entries(cases))('%s', (name, train) => {
   // DataParallel takes no inputs that require a gradient.
   const possible = Object.entries(variants).filter(
     ([, { hasMaster = false }]) => !(hasMaster && name.startsWith('a generator')),
@@ -209,12 +191,10 @@ describe.each(Object.entries(cases))('%s', (name, train) => {
     const ranks = await onRanks(2, async (rank) =>
       parametersOf(await train(onRank(variant, rank))),
     );
-    for (const parameters of variant.hasMaster === true ? ranks.slice(0, 1) : ranks) {
-      expect(parameters).toEqual(ranks[0]);
-      expect(Object.keys(parameters)).toEqual(Object.keys(expected));
-      for (const [key, values] of Object.entries(parameters)) {
-        assertAllclose(values, expected[key] ?? [], { rtol: 0, atol: 2e-5 });
-      }
+    const held = variant.hasMaster === true ? ranks.slice(0, 1) : ranks;
+    for (const [index, expected] of (await trainedAlone(train)).entries()) {
+      const states = held.map((models) => ({ losses: [], state: models[index] ?? {} }));
+      expectAsOneRank(states, { losses: [], state: expected }, { rtol: 0, atol: 2e-5 });
     }
   });
 });

@@ -1,8 +1,9 @@
-import { data, fromData, manualSeed, nn, noGrad, type Tensor } from '@shardwise/core';
+import { data, fromData, manualSeed, nn, noGrad, type Tensor, zeros } from '@shardwise/core';
 import type { ProcessGroup } from '@shardwise/core/spec';
 import { fsdp, gatherForMetrics, parallelize } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 
 /** The data that ranks evaluate: item i is i + 0.5 and the pair (i, -i). */
 class Items {
@@ -17,17 +18,6 @@ class Items {
   }
 }
 
-interface Outcomes {
-  /** The cases in which the gathered values are not those of the dataset in its order, as text. */
-  wrong: string[];
-  cases: number;
-  /** What each faulty call has thrown on this rank. */
-  errors: Record<string, string>;
-  /** The outputs of a model whose parameters the ranks shard, and the same computed on one rank. */
-  outputs: number[];
-  alone: number[];
-}
-
 interface Rank {
   readonly rank: number;
   readonly size: number;
@@ -40,16 +30,15 @@ const samplerOf = (
 ): data.DistributedSampler =>
   new data.DistributedSampler({ dataset, numReplicas: size, rank, shuffle: false, ...options });
 
-/** Gathers what a loader gives in two epochs, and returns what is not as in the dataset. */
-async function check(
+/** Gathers what a loader gives in two epochs, and expects the dataset in its order. */
+async function expectDataset(
   place: Rank,
   items: number,
   batchSize: number,
   options: Partial<data.DistributedSamplerOptions>,
-): Promise<string[]> {
+): Promise<void> {
   const sampler = samplerOf(place, items, options);
   const loader = new data.DataLoader({ dataset: new Items(items), batchSize, sampler });
-  const wrong: string[] = [];
   for (const epoch of [0, 1]) {
     const [halves, pairs]: [Tensor[], Tensor[]] = [[], []];
     // A loader refuses an empty dataset.
@@ -62,163 +51,145 @@ async function check(
       }
     }
     const found = await gatherForMetrics({ pairs, halves }, { sampler });
+    const about = JSON.stringify({ ...options, items, batchSize, epoch });
     const indices = Array.from({ length: items }, (_, index) => index);
-    const expected = [indices.flatMap((i) => [i, 0 - i]), indices.map((i) => i + 0.5)];
-    const values = [await found.pairs.data(), await found.halves.data()];
-    const isRight =
-      JSON.stringify(values.map((each) => Array.from(each, Number))) === JSON.stringify(expected) &&
-      found.halves.shape.join() === String(items) &&
-      (items === 0 || (found.pairs.shape.join() === `${items},2` && found.pairs.dtype === 'i32'));
-    if (!isRight) {
-      const settings = JSON.stringify({ ...options, items, batchSize, epoch });
-      wrong.push(`${settings}: ${values.map((each) => each.join(' ')).join(' | ')}`);
-    }
+    expect(await valuesOf(found.pairs), about).toEqual(indices.flatMap((i) => [i, 0 - i]));
+    expect(await valuesOf(found.halves), about).toEqual(indices.map((i) => i + 0.5));
+    expect(found.halves.shape, about).toEqual([items]);
+    if (items === 0) continue;
+    expect(found.pairs, about).toMatchObject({ shape: [items, 2], dtype: 'i32' });
   }
-  return wrong;
 }
 
-const rows = (count: number, columns = 1): Tensor =>
-  fromData(new Float32Array(count * columns), [count, columns], 'f32');
+const rows = (count: number, columns = 1): Tensor => zeros([count, columns]);
 
-/** Calls that fail on each rank of two. The name says why. */
-const faults: Readonly<Record<string, (place: Rank, group: ProcessGroup) => Promise<unknown>>> = {
-  'one rank gives a batch too few': (place) =>
-    gatherForMetrics({ x: [rows(place.rank === 1 ? 2 : 3)] }, { sampler: samplerOf(place, 6) }),
-  'one rank gives something else': (place) => {
-    const list: unknown = place.rank === 0 ? [rows(3)] : rows(3);
-    return gatherForMetrics({ x: list as Tensor[] }, { sampler: samplerOf(place, 6) });
-  },
-  'one rank has other columns': (place) =>
-    gatherForMetrics({ x: [rows(3, 1 + place.rank)] }, { sampler: samplerOf(place, 6) }),
-  'one rank has another name': (place) =>
-    gatherForMetrics({ [`x${place.rank}`]: [rows(3)] }, { sampler: samplerOf(place, 6) }),
-  'one rank is in another epoch': (place) => {
-    const sampler = samplerOf(place, 6, { shuffle: true });
-    sampler.setEpoch(place.rank);
-    return gatherForMetrics({ x: [rows(3)] }, { sampler });
-  },
-  'one rank has another order': (place) =>
-    gatherForMetrics({ x: [rows(3)] }, { sampler: samplerOf(place, 6, { seed: place.rank }) }),
-  'the sampler leaves items out': (place) =>
-    gatherForMetrics({ x: [rows(3)] }, { sampler: samplerOf(place, 7, { dropLast: true }) }),
-  'the sampler is that of a rank of another group': ({ rank }) =>
-    gatherForMetrics({ x: [rows(2)] }, { sampler: samplerOf({ rank, size: 3 }, 6) }),
-  // The last one, because it ends the group.
-  'one rank calls another collective': async (place, group) => {
-    if (place.rank === 1) {
-      return gatherForMetrics({ x: [rows(3)] }, { sampler: samplerOf(place, 6) });
-    }
-    const bytes = new Uint8Array(8);
-    return group.allReduce({ bytes, dtype: 'f32' }, 'sum');
-  },
-};
-
-async function sharedModel(place: Rank): Promise<Pick<Outcomes, 'outputs' | 'alone'>> {
-  const build = (): nn.Linear => {
-    manualSeed(4);
-    return new nn.Linear(1, 3);
-  };
-  const dataset = new Items(7);
-  const every = fromData(
-    Float32Array.from({ length: 7 }, (_, i) => i + 0.5),
-    [7, 1],
-    'f32',
-  );
-  const alone = Array.from(await build().forward(every).data(), Number);
-  const model = await parallelize(build(), fsdp());
-  const sampler = samplerOf(place, dataset.length, { shuffle: true });
-  const outputs: Tensor[] = [];
-  for await (const batch of new data.DataLoader({ dataset, batchSize: 2, sampler })) {
-    const x = fromData(Float32Array.from(batch.data, Number), [batch.shape[0] ?? 0, 1], 'f32');
-    outputs.push(noGrad(() => model.forward(x)));
-  }
-  const gathered = await gatherForMetrics({ outputs }, { sampler });
-  return { outputs: Array.from(await gathered.outputs.data(), Number), alone };
-}
-
-async function observe({ rank, size, group }: RankInThread): Promise<Outcomes> {
-  const wrong: string[] = [];
-  let cases = 0;
-  for (let items = 0; items <= 20; items++) {
-    for (const batchSize of [1, 2, 3, 7]) {
-      for (const repeats of [true, false]) {
-        for (const shuffle of [true, false]) {
-          cases++;
-          wrong.push(...(await check({ rank, size }, items, batchSize, { repeats, shuffle })));
-        }
-      }
-    }
-  }
-  const shared = await sharedModel({ rank, size });
-  const errors: Record<string, string> = {};
-  for (const [name, call] of Object.entries(size === 2 ? faults : {})) {
-    errors[name] = await call({ rank, size }, group).then(
-      () => 'no error',
-      (error: unknown) => (error instanceof Error ? `${error.name}: ${error.message}` : 'no Error'),
-    );
-  }
-  return { wrong, cases, errors, ...shared };
-}
-
-const mismatch = (what: string): readonly string[] => {
-  const text = `CollectiveMismatchError: ${what}`;
-  return [text, text];
-};
 const gathers = "to gather values for metrics over 'dp'";
+const mismatch = (what: string): ((rank: number) => string) => {
+  return () => `CollectiveMismatchError: ${what}`;
+};
 
-/** What each rank of two throws. */
-const thrown: Readonly<Record<string, readonly string[]>> = {
-  'one rank gives a batch too few': [
-    `CollectiveError: ${gathers}: rank 1 could not give its values: "to gather x of the 3 items that the sampler has for this rank: 2 rows`,
-    'ShapeError: to gather x of the 3 items that the sampler has for this rank: 2 rows. Gather once after the last batch',
+type Fault = readonly [
+  why: string,
+  /** What this rank throws. */
+  says: (rank: number) => string,
+  call: (place: Rank, group: ProcessGroup) => Promise<unknown>,
+];
+
+/** Calls that fail on each rank of two. */
+const faults: readonly Fault[] = [
+  [
+    'gives a batch too few',
+    (rank) =>
+      rank === 0
+        ? `CollectiveError: ${gathers}: rank 1 could not give its values: "to gather x of the 3 items that the sampler has for this rank: 2 rows`
+        : 'ShapeError: to gather x of the 3 items that the sampler has for this rank: 2 rows. Gather once after the last batch',
+    (place) =>
+      gatherForMetrics({ x: [rows(place.rank === 1 ? 2 : 3)] }, { sampler: samplerOf(place, 6) }),
   ],
-  'one rank gives something else': [
-    `CollectiveError: ${gathers}: rank 1 could not give its values`,
-    'ConfigError: to gather x for metrics: a Tensor where a list of tensors is expected',
+  [
+    'gives something else',
+    (rank) =>
+      rank === 0
+        ? `CollectiveError: ${gathers}: rank 1 could not give its values`
+        : 'ConfigError: to gather x for metrics: a Tensor where a list of tensors is expected',
+    (place) => {
+      const list: unknown = place.rank === 0 ? [rows(3)] : rows(3);
+      return gatherForMetrics({ x: list as Tensor[] }, { sampler: samplerOf(place, 6) });
+    },
   ],
-  'one rank has other columns': mismatch(`${gathers}: rank 1 has {"names":["x"]`),
-  'one rank has another name': mismatch(`${gathers}: rank 1 has {"names":["x1"]`),
-  'one rank is in another epoch': mismatch(`${gathers}: rank 1 has {"names":["x"],"epoch":1`),
-  'one rank has another order': mismatch(`${gathers}: rank 1 has {"names":["x"]`),
-  'the sampler leaves items out': [0, 1].map(
+  [
+    'has other columns',
+    mismatch(`${gathers}: rank 1 has {"names":["x"]`),
+    (place) => gatherForMetrics({ x: [rows(3, 1 + place.rank)] }, { sampler: samplerOf(place, 6) }),
+  ],
+  [
+    'has another name',
+    mismatch(`${gathers}: rank 1 has {"names":["x1"]`),
+    (place) =>
+      gatherForMetrics({ [`x${place.rank}`]: [rows(3)] }, { sampler: samplerOf(place, 6) }),
+  ],
+  [
+    'is in another epoch',
+    mismatch(`${gathers}: rank 1 has {"names":["x"],"epoch":1`),
+    (place) => {
+      const sampler = samplerOf(place, 6, { shuffle: true });
+      sampler.setEpoch(place.rank);
+      return gatherForMetrics({ x: [rows(3)] }, { sampler });
+    },
+  ],
+  [
+    'has another order',
+    mismatch(`${gathers}: rank 1 has {"names":["x"]`),
+    (place) =>
+      gatherForMetrics({ x: [rows(3)] }, { sampler: samplerOf(place, 6, { seed: place.rank }) }),
+  ],
+  [
+    'has a sampler that leaves items out, as all have',
     () =>
       'ConfigError: to gather values of 7 items for metrics: a sampler with dropLast, whose 2 ranks have 3 items',
-  ),
-  'the sampler is that of a rank of another group': [0, 1].map(
+    (place) =>
+      gatherForMetrics({ x: [rows(3)] }, { sampler: samplerOf(place, 7, { dropLast: true }) }),
+  ],
+  [
+    'has the sampler of a rank of another group, as all have',
     (rank) =>
       `ConfigError: to gather values for metrics by the sampler of rank ${rank} of 3: rank ${rank} of 2`,
-  ),
-  'one rank calls another collective': mismatch('Call #'),
-};
+    ({ rank }) => gatherForMetrics({ x: [rows(2)] }, { sampler: samplerOf({ rank, size: 3 }, 6) }),
+  ],
+  [
+    'calls another collective',
+    mismatch('Call #'),
+    async (place, group) => {
+      if (place.rank === 1) {
+        return gatherForMetrics({ x: [rows(3)] }, { sampler: samplerOf(place, 6) });
+      }
+      const bytes = new Uint8Array(8);
+      return group.allReduce({ bytes, dtype: 'f32' }, 'sum');
+    },
+  ],
+];
 
 describe.each([1, 2, 3, 4])('gatherForMetrics on %d ranks', (size) => {
-  let ranks: readonly Outcomes[] = [];
-
-  beforeAll(async () => {
-    ranks = await onRanks(size, observe);
+  it('gives exactly the dataset in its order, with repeats, without, and on ranks without a batch', async () => {
+    await onRanks(size, async (place) => {
+      for (let items = 0; items <= 20; items++) {
+        for (const batchSize of [1, 2, 3, 7]) {
+          for (const repeats of [true, false]) {
+            for (const shuffle of [true, false]) {
+              await expectDataset(place, items, batchSize, { repeats, shuffle });
+            }
+          }
+        }
+      }
+    });
   });
 
-  it('gives exactly the dataset in its order, with repeats, without, and on ranks without a batch', () => {
-    for (const { wrong, cases } of ranks) {
-      expect(wrong).toEqual([]);
-      expect(cases).toBe(21 * 4 * 2 * 2);
-    }
+  it('gives the outputs of a model that ranks shard', async () => {
+    await onRanks(size, async (place) => {
+      const build = (): nn.Linear => {
+        manualSeed(4);
+        return new nn.Linear(1, 3);
+      };
+      const dataset = new Items(7);
+      const every = Float32Array.from({ length: 7 }, (_, i) => i + 0.5);
+      const alone = await valuesOf(build().forward(fromData(every, [7, 1], 'f32')));
+      const model = await parallelize(build(), fsdp());
+      const sampler = samplerOf(place, dataset.length, { shuffle: true });
+      const outputs: Tensor[] = [];
+      for await (const batch of new data.DataLoader({ dataset, batchSize: 2, sampler })) {
+        const x = fromData(Float32Array.from(batch.data, Number), [batch.shape[0] ?? 0, 1], 'f32');
+        outputs.push(noGrad(() => model.forward(x)));
+      }
+      const gathered = await valuesOf((await gatherForMetrics({ outputs }, { sampler })).outputs);
+      expect(gathered).toHaveLength(21);
+      gathered.forEach((value, index) => expect(value).toBeCloseTo(alone[index] ?? NaN, 5));
+    });
   });
+});
 
-  it('gives the outputs of a model that ranks shard', () => {
-    for (const { outputs, alone } of ranks) {
-      expect(outputs).toHaveLength(21);
-      outputs.forEach((value, index) => expect(value).toBeCloseTo(alone[index] ?? NaN, 5));
-    }
-  });
-
-  it.runIf(size === 2)('throws on all ranks where one differs', () => {
-    const found = ranks.map(({ errors }) => errors);
-    expect(found.map((errors) => Object.keys(errors))).toEqual(
-      found.map(() => Object.keys(thrown)),
-    );
-    for (const [name, texts] of Object.entries(thrown)) {
-      texts.forEach((text, rank) => expect(found[rank]?.[name]).toContain(text));
-    }
+it.each(faults)('gatherForMetrics throws on all ranks where one %s', async (_, says, call) => {
+  await onRanks(2, async ({ rank, size, group }) => {
+    const failure = await call({ rank, size }, group).then(() => 'no error', String);
+    expect(failure).toContain(says(rank));
   });
 });

@@ -1,16 +1,11 @@
 import { manualSeed, type Mesh, nn, statistics, zeros } from '@shardwise/core';
 import { GridLinear, ownRows } from '@shardwise/strategies';
+import { assertAllclose } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
-import {
-  grids,
-  type GridTask,
-  type Run,
-  steps,
-  trainAlone,
-  trainOnGrid,
-} from './ranks/grid-table.ts';
+import { oncePerKey } from './as-one-rank.ts';
+import { grids, type GridTask, steps, trainAlone, trainOnGrid } from './ranks/grid-table.ts';
 
 const matrix = { rows: 16, inputs: 8, outputs: 32 };
 
@@ -30,8 +25,6 @@ async function bytesOf(name: GridTask['grid'], mesh: Mesh): Promise<number> {
   return statistics().collectiveBytes - before;
 }
 
-const TOLERANCE = 1e-5;
-
 const square = [
   { name: 'row', size: 2 },
   { name: 'column', size: 2 },
@@ -43,11 +36,7 @@ const tasks: readonly GridTask[] = [
   { grid: '3D', axes: ['input', 'weight', 'output'].map((name) => ({ name, size: 2 })) },
 ];
 
-let alone: Run = { losses: [], norms: [] };
-
-beforeAll(async () => {
-  [alone = alone] = await onRanks(1, trainAlone, onCpu);
-});
+const alone = oncePerKey(trainAlone, onCpu);
 
 /**
  * Returns the elements that a rank's collectives move in a product, forward and backward, with q = 2. A scatter counts
@@ -76,19 +65,13 @@ describe.each(tasks)('$grid tensor parallelism on $axes.length axes of $axes.0.s
   it('trains a GPT as one rank does', async () => {
     const options = { axes: task.axes, ...onCpu };
     const ranks = await onRanks(size, () => trainOnGrid(task.grid), options);
-    expect(alone.losses).toHaveLength(steps);
+    const expected = await alone(null);
+    expect(expected.losses).toHaveLength(steps);
     for (const { losses, norms } of ranks) {
-      alone.losses.forEach((loss, step) =>
-        expect(Math.abs((losses[step] ?? NaN) - loss) / loss, `step ${step}`).toBeLessThan(
-          TOLERANCE,
-        ),
-      );
-      alone.norms.forEach((norm, step) =>
-        expect(Math.abs((norms[step] ?? NaN) - norm) / norm, `step ${step}`).toBeLessThan(1e-4),
-      );
+      assertAllclose(losses, expected.losses, { rtol: 1e-5, atol: 0 });
+      assertAllclose(norms, expected.norms, { rtol: 1e-4, atol: 0 });
+      expect(losses).toEqual(ranks[0]?.losses);
     }
-    const [first, ...others] = ranks;
-    for (const { losses } of others) expect(losses).toEqual(first?.losses);
   });
 
   it('communicates as much as the papers say', async () => {

@@ -1,8 +1,9 @@
 import { fromData, manualSeed, nn, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
-import { describeDifference } from '@shardwise/testing';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
+import { expectAsOneRank, oncePerKey, type Trained } from './as-one-rank.ts';
 
 const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
@@ -10,12 +11,6 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   'ZeRO-3': () => zero({ stage: 3 }),
   FSDP: () => fsdp(),
 };
-
-interface Training {
-  losses: number[];
-  state: Record<string, number[]>;
-}
-type Trainings = Record<string, Training>;
 
 const [items, length, width, steps] = [6, 5, 8, 3];
 
@@ -59,16 +54,14 @@ class Model extends nn.Module {
   }
 }
 
-function build(): Model {
-  manualSeed(2);
-  return new Model();
-}
-
+/** Trains as one of the ranks that share each batch, or without a strategy. */
 async function train(
-  model: Model,
-  forward: (x: Tensor) => Tensor,
   { rank, size }: Pick<RankInThread, 'rank' | 'size'>,
-): Promise<Training> {
+  strategy: (() => Strategy) | null,
+): Promise<Trained> {
+  manualSeed(2);
+  const model = new Model();
+  const trained = strategy === null ? model : await parallelize(model, strategy());
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.05, momentum: 0.9 });
   const share = items / size;
   const losses: number[] = [];
@@ -79,56 +72,23 @@ async function train(
     );
     const x = fromData(values, [share, length, width], 'f32');
     model.zeroGrad();
-    const loss = nn.functional.smoothL1Loss(forward(x), x.mul(0.5));
+    const loss = nn.functional.smoothL1Loss(trained.forward(x), x.mul(0.5));
     loss.backward();
     optim.clipGradValue(model.parameters(), 0.5);
     await optimizer.step();
     losses.push(await loss.item());
   }
-  const state = Object.entries(await model.stateDict()).map(
-    ([name, { bytes }]) =>
-      [name, [...new Float32Array(bytes.slice().buffer)]] satisfies [string, number[]],
-  );
-  return { losses, state: Object.fromEntries(state) };
+  return { losses, state: await stateOf(model) };
 }
 
-async function trainAll(place: RankInThread): Promise<Trainings> {
-  const found: Trainings = {};
-  for (const [name, strategy] of Object.entries(strategies)) {
-    const model = build();
-    const parallel = await parallelize(model, strategy());
-    found[name] = await train(model, (x) => parallel.forward(x), place);
-  }
-  return found;
-}
+const alone = oncePerKey(() => train({ rank: 0, size: 1 }, null));
 
-const size = 2;
-let ranks: readonly Trainings[] = [];
-let alone: Training | undefined;
-
-beforeAll(async () => {
-  [alone] = await onRanks(1, (place) => {
-    const model = build();
-    return train(model, (x) => model.forward(x), place);
-  });
-  ranks = await onRanks(size, trainAll);
-});
-
-it.each(Object.keys(strategies))(
+it.each(Object.entries(strategies))(
   'recurrent, Transformer and convolution layers, norms and containers train under %s as on one rank',
-  (strategy) => {
-    const each = ranks.map((rank) => rank[strategy]);
-    const mean = alone?.losses.map(
-      (_, step) => each.reduce((sum, rank) => sum + (rank?.losses[step] ?? NaN), 0) / size,
-    );
-    const tolerance = { rtol: 1e-3, atol: 1e-5 };
-    expect(describeDifference(mean ?? [], alone?.losses ?? [], tolerance)).toBeUndefined();
-    for (const rank of each) {
-      expect(Object.keys(rank?.state ?? {})).toEqual(Object.keys(alone?.state ?? {}));
-      for (const [name, values] of Object.entries(alone?.state ?? {})) {
-        const found = rank?.state[name] ?? [];
-        expect(describeDifference(found, values, tolerance), name).toBeUndefined();
-      }
-    }
+  async (_, strategy) => {
+    const expected = await alone(null);
+    expect(expected.losses).toHaveLength(steps);
+    const ranks = await onRanks(2, (place) => train(place, strategy));
+    expectAsOneRank(ranks, expected, { rtol: 1e-3, atol: 1e-5 });
   },
 );

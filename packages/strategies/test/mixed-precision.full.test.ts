@@ -1,5 +1,6 @@
-import { testMixedPrecision } from './mixed-precision-worlds.ts';
+import { variants } from './mixed-precision-variants.ts';
 import { stepCounts } from './ranks/step-counts.ts';
+import { testStrategyTable } from './strategy-table-worlds.ts';
 
 // The slow test has every variant train all tasks.
-testMixedPrecision([2], stepCounts.few, 1);
+testStrategyTable(variants, [2], { steps: stepCounts.few, tasksOfVariant: 1 });

@@ -1,4 +1,5 @@
-import { testMixedPrecision } from './mixed-precision-worlds.ts';
+import { variants } from './mixed-precision-variants.ts';
 import { stepCounts } from './ranks/step-counts.ts';
+import { testStrategyTable } from './strategy-table-worlds.ts';
 
-testMixedPrecision([1, 2, 3], stepCounts.many);
+testStrategyTable(variants, [1, 2, 3], { steps: stepCounts.many });

@@ -9,14 +9,16 @@ import {
   zero,
 } from '@shardwise/strategies';
 import { describeDifference } from '@shardwise/testing';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { onRanks } from '@shardwise/testing/node';
+import { expect, it } from 'vitest';
+import { stateOf, valuesOf } from '../../../test/support/model-values.ts';
 import {
   readInput,
   readPrograms,
   type RecordedProgram,
   resultsOf,
 } from '../../../test/support/recorded-program.ts';
+import { meanOverRanks, oncePerKey, type Trained } from './as-one-rank.ts';
 
 /** The strategies, and whether all ranks get the whole batch. */
 const strategies: Readonly<Record<string, { make: () => Strategy; wholeBatch: boolean }>> = {
@@ -176,11 +178,6 @@ class OperationsModel extends nn.Module {
   }
 }
 
-interface Trained {
-  losses: number[];
-  state: Record<string, number[]>;
-}
-
 /** Makes one step of SGD with a learning rate of 1, so that the change of a parameter is its gradient. */
 async function train(
   model: OperationsModel,
@@ -191,67 +188,44 @@ async function train(
   const losses = forward(fromData(Float32Array.from(items), [items.length, 1], 'f32'));
   losses.sum().backward();
   await optimizer.step();
-  const state = Object.entries(await model.stateDict()).map(
-    ([name, { bytes }]) =>
-      [name, [...new Float32Array(bytes.slice().buffer)]] satisfies [string, number[]],
-  );
-  return { losses: Array.from(await losses.data(), Number), state: Object.fromEntries(state) };
-}
-
-function trainAlone(cases: readonly OperationCase[]): Promise<Trained> {
-  const model = new OperationsModel(cases);
-  return train(model, (x) => model.forward(x), scales);
-}
-
-async function trainAll({ rank, size }: RankInThread): Promise<Record<string, Trained[]>> {
-  const share = scales.length / size;
-  const found: Record<string, Trained[]> = {};
-  for (const [name, { make, wholeBatch }] of Object.entries(strategies)) {
-    const list: Trained[] = [];
-    for (const cases of parts) {
-      const model = new OperationsModel(cases);
-      const parallel = await parallelize(model, make());
-      const items = wholeBatch ? scales : scales.slice(rank * share, (rank + 1) * share);
-      list.push(await train(model, (x) => parallel.forward(x), items));
-    }
-    found[name] = list;
-  }
-  return found;
+  return { losses: await valuesOf(losses), state: await stateOf(model) };
 }
 
 const size = 2;
 const tolerance = { rtol: 1e-3, atol: 1e-4 };
 const parts = caseParts();
-let ranks: readonly Readonly<Record<string, Trained[]>>[] = [];
-let alone: readonly Trained[] = [];
-
-beforeAll(async () => {
-  [alone = []] = await onRanks(1, async () => {
-    const found: Trained[] = [];
-    for (const cases of parts) found.push(await trainAlone(cases));
-    return found;
-  });
-  ranks = await onRanks(size, trainAll);
+const alone = oncePerKey((cases: (typeof parts)[number]) => {
+  const model = new OperationsModel(cases);
+  return train(model, (x) => model.forward(x), scales);
 });
 
-describe.each(Object.keys(strategies))('under %s', (strategy) => {
-  it('each operation has the values and gradients of one rank', () => {
+it.each(Object.entries(strategies))(
+  'under %s, each operation has the values and gradients of one rank',
+  async (_, { make, wholeBatch }) => {
     const faults: string[] = [];
-    for (const [i, cases] of parts.entries()) {
-      const each = ranks.map((rank) => rank[strategy]?.[i]);
+    for (const cases of parts) {
+      const expected = await alone(cases);
+      const ranks = await onRanks(size, async ({ rank }) => {
+        const model = new OperationsModel(cases);
+        const parallel = await parallelize(model, make());
+        const share = scales.length / size;
+        const items = wholeBatch ? scales : scales.slice(rank * share, (rank + 1) * share);
+        return train(model, (x) => parallel.forward(x), items);
+      });
+      const means = meanOverRanks(ranks.map(({ losses }) => losses));
       for (const [index, { name }] of cases.entries()) {
-        const loss = each.reduce((sum, rank) => sum + (rank?.losses[index] ?? NaN), 0) / size;
-        const fault = describeDifference([loss], [alone[i]?.losses[index] ?? NaN], tolerance);
+        const [loss, wanted] = [means, expected.losses].map((losses) => [losses[index] ?? NaN]);
+        const fault = describeDifference(loss ?? [], wanted ?? [], tolerance);
         if (fault !== undefined) faults.push(`loss of ${name}: ${fault}`);
       }
-      for (const [parameter, values] of Object.entries(alone[i]?.state ?? {})) {
+      for (const [parameter, values] of Object.entries(expected.state)) {
         const name = cases[Number(parameter.split('.')[1])]?.name ?? '';
-        for (const rank of each) {
-          const fault = describeDifference(rank?.state[parameter] ?? [], values, tolerance);
+        for (const { state } of ranks) {
+          const fault = describeDifference(state[parameter] ?? [], values, tolerance);
           if (fault !== undefined) faults.push(`${parameter} of ${name}: ${fault}`);
         }
       }
     }
     expect(faults).toEqual([]);
-  });
-});
+  },
+);

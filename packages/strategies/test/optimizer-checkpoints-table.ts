@@ -19,12 +19,13 @@ import {
   zero,
   ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
+import { assertAllclose } from '@shardwise/testing';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { someForRow } from '../../../test/support/some-for-row.ts';
-import { testMs } from './time-limits.ts';
+import { meanOverRanks } from './as-one-rank.ts';
 
 /** The numbers of updates before and after the checkpoint. */
 const [before, after] = [4, 5];
@@ -127,8 +128,6 @@ function casesOf(variantsOfOptimizer: number): readonly Case[] {
   });
 }
 
-const keyOf = ({ optimizer, variant }: Case): string => `${optimizer}, ${variant}`;
-
 /** The strategy under which a case continues on another number of ranks. */
 function otherVariant({ optimizer, variant }: Case): VariantName {
   if (optimizer === '1-bit Adam') return variant;
@@ -136,72 +135,37 @@ function otherVariant({ optimizer, variant }: Case): VariantName {
   return all[(all.indexOf(variant) + 3) % all.length] ?? variant;
 }
 
-type Results = Record<
-  string,
-  {
-    /** The losses of the updates after the checkpoint: without a checkpoint, with it, and with state dicts. */
-    uninterrupted: number[];
-    resumed: number[];
-    remembered: number[];
-  }
->;
+type Begun = Awaited<ReturnType<typeof begin>>;
 
-/**
- * Ranks that save continue from their own checkpoints. Other ranks continue from checkpoints that another strategy
- * saved.
- */
-async function observe(
-  cases: readonly Case[],
+async function train(
+  { model, optimizer, forward, noSync, averages }: Begun,
   place: RankInThread,
-  directory: string,
-  saves: boolean,
-): Promise<Results> {
-  const { group } = place;
-  const found: Results = {};
-  for (const each of cases) {
-    const folder = `${directory}/${keyOf(each)}`;
-    const uninterrupted: number[] = [];
-    const remembered: number[] = [];
-    if (saves) {
-      const first = await begin(each);
-      await train(first, 0, before);
-      const { model, optimizer } = first;
-      await checkpoints.save(folder, { step: before, model, optimizer }, { group });
-      const third = await begin(each);
-      await third.model.loadStateDict(await model.stateDict());
-      await copyStates(optimizer, third.optimizer);
-      uninterrupted.push(...(await train(first, before, before + after)));
-      remembered.push(...(await train(third, before, before + after)));
-    }
-    const second = await begin(saves ? each : { ...each, variant: otherVariant(each) });
-    const checkpoint = await checkpoints.load(folder);
-    await checkpoints.loadModel(checkpoint, second.model);
-    await checkpoints.loadOptimizer(checkpoint, second.model, second.optimizer);
-    const resumed = await train(second, before, before + after);
-    found[keyOf(each)] = { uninterrupted, resumed, remembered };
+  start: number,
+  stop: number,
+): Promise<number[]> {
+  const losses: number[] = [];
+  for (let step = start; step < stop; step++) {
+    model.zeroGrad();
+    const pass = (): Tensor => {
+      const { x, y } = batchOf(step, place);
+      const loss = nn.functional.mseLoss(forward(x), y);
+      loss.backward();
+      return loss;
+    };
+    const loss = averages ? noSync(pass) : pass();
+    await optimizer.step();
+    losses.push(await loss.item());
   }
-  return found;
+  return losses;
+}
 
-  async function train(
-    { model, optimizer, forward, noSync, averages }: Awaited<ReturnType<typeof begin>>,
-    start: number,
-    stop: number,
-  ): Promise<number[]> {
-    const losses: number[] = [];
-    for (let step = start; step < stop; step++) {
-      model.zeroGrad();
-      const pass = (): Tensor => {
-        const { x, y } = batchOf(step, place);
-        const loss = nn.functional.mseLoss(forward(x), y);
-        loss.backward();
-        return loss;
-      };
-      const loss = averages ? noSync(pass) : pass();
-      await optimizer.step();
-      losses.push(await loss.item());
-    }
-    return losses;
-  }
+/** Goes on from a checkpoint. Returns the losses of the updates after it. */
+async function resume(each: Case, place: RankInThread, folder: string): Promise<number[]> {
+  const begun = await begin(each);
+  const checkpoint = await checkpoints.load(folder);
+  await checkpoints.loadModel(checkpoint, begun.model);
+  await checkpoints.loadOptimizer(checkpoint, begun.model, begun.optimizer);
+  return train(begun, place, before, before + after);
 }
 
 interface HasStateDict {
@@ -252,64 +216,42 @@ function toleranceOf(optimizer: string): number {
   return optimizer === '1-bit Adam' ? 0.2 : 1e-5;
 }
 
-const others = [1, 3];
-
 /** Tests the checkpoints of every optimizer under so many of the strategies. */
 export function testOptimizerCheckpoints(
   variantsOfOptimizer: number = names(variants).length,
 ): void {
-  const cases = casesOf(variantsOfOptimizer);
-
-  describe('the checkpoint of an optimizer', () => {
-    let directory = '';
-    let saved: readonly Results[] = [];
-    const loaded = new Map<number, readonly Results[]>();
-
-    beforeAll(async () => {
-      directory = await mkdtemp(join(tmpdir(), 'shardwise-optimizers-'));
-      saved = await onRanks(2, (place) => observe(cases, place, directory, true), onCpu);
-      for (const size of others) {
-        loaded.set(
-          size,
-          await onRanks(size, (place) => observe(cases, place, directory, false), onCpu),
-        );
-      }
-    }, testMs);
-
-    afterAll(() => rm(directory, { recursive: true, force: true }));
-
-    it.each(cases.map(keyOf))('has the next losses come out bit for bit: %s', (key) => {
-      for (const rank of saved) {
-        expect(rank[key]?.uninterrupted).toHaveLength(5);
-        expect(rank[key]?.resumed).toEqual(rank[key]?.uninterrupted);
-      }
-    });
-
-    it.each(
-      cases.filter(({ variant }) => variant !== 'DDP with a ZeroRedundancyOptimizer').map(keyOf),
-    )('is not needed where state dicts are kept: %s', (key) => {
-      for (const rank of saved) expect(rank[key]?.remembered).toEqual(rank[key]?.uninterrupted);
-    });
-
-    const mean = (ranks: readonly Results[], key: string, kind: keyof Results[string]): number[] =>
-      Array.from(
-        { length: 5 },
-        (_, step) =>
-          ranks.reduce((sum, rank) => sum + (rank[key]?.[kind][step] ?? NaN), 0) / ranks.length,
-      );
-
-    describe.each(others)('of two ranks is gone on from by %i', (size) => {
-      it.each(cases.map((each) => [keyOf(each), otherVariant(each), each.optimizer] as const))(
-        '%s, under %s',
-        (key, _, optimizer) => {
-          const expected = mean(saved, key, 'uninterrupted');
-          const found = mean(loaded.get(size) ?? [], key, 'resumed');
-          found.forEach((loss, step) => {
-            const difference = Math.abs(loss - (expected[step] ?? NaN)) / (expected[step] ?? NaN);
-            expect(difference, `step ${step}`).toBeLessThan(toleranceOf(optimizer));
-          });
+  it.each(casesOf(variantsOfOptimizer))(
+    'the checkpoint of $optimizer, $variant, has the next losses come out bit for bit, is not needed where state dicts are kept, and is gone on from by other ranks under another strategy',
+    async (each) => {
+      const folder = await mkdtemp(join(tmpdir(), 'shardwise-optimizers-'));
+      onTestFinished(() => rm(folder, { recursive: true, force: true }));
+      const uninterrupted = await onRanks(
+        2,
+        async (place) => {
+          const first = await begin(each);
+          await train(first, place, 0, before);
+          const { model, optimizer } = first;
+          const { group } = place;
+          await checkpoints.save(folder, { step: before, model, optimizer }, { group });
+          const other = await begin(each);
+          await other.model.loadStateDict(await model.stateDict());
+          await copyStates(optimizer, other.optimizer);
+          const expected = await train(first, place, before, before + after);
+          expect(expected).toHaveLength(after);
+          expect(await resume(each, place, folder)).toEqual(expected);
+          if (each.variant !== 'DDP with a ZeroRedundancyOptimizer') {
+            expect(await train(other, place, before, before + after)).toEqual(expected);
+          }
+          return expected;
         },
+        onCpu,
       );
-    });
-  });
+      const other = { ...each, variant: otherVariant(each) };
+      for (const size of [1, 3]) {
+        const ranks = await onRanks(size, (place) => resume(other, place, folder), onCpu);
+        const tolerance = { rtol: toleranceOf(each.optimizer), atol: 0 };
+        assertAllclose(meanOverRanks(ranks), meanOverRanks(uninterrupted), tolerance);
+      }
+    },
+  );
 }

@@ -1,7 +1,10 @@
-import { fromData, nn, noGrad, optim, type Strategy, type Tensor } from '@shardwise/core';
+import { fromData, nn, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
+import { expectAsOneRank, oncePerKey } from './as-one-rank.ts';
+import { filled } from './filled.ts';
 
 /** The strategies. DDP has no `findUnusedParameters` if all parameters are used, as in user code. */
 const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy>> = {
@@ -97,55 +100,19 @@ const models: Readonly<Record<string, () => Net>> = {
   'a module that is never used': () => new NeverUsed(),
 };
 
-interface Outcome {
-  losses: number[];
-  parameters: Record<string, number[]>;
-  /** The names of values that are the same at the start and at the end. */
-  unchanged: string[];
-}
-
 /** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 const globalBatch = 12;
 
-/** Trains on this rank. */
-async function trainPart(
-  name: string,
-  strategy: Strategy,
-  rank: number,
-  size: number,
-): Promise<Outcome> {
-  const model = filled(models[name]?.() ?? new Odd());
-  const parallel = await parallelize(model, strategy);
-  return train(model, (x) => parallel.forward(x), rank, size);
-}
-
 /** Trains on one rank without a strategy. */
-function trainAlone(name: string): Promise<Outcome> {
-  const model = filled(models[name]?.() ?? new Odd());
+const alone = oncePerKey((build: () => Net) => {
+  const model = filled(build());
   return train(model, (x) => model.forward(x), 0, 1);
-}
+});
 
-/** Fills a model with values that are the same on every rank and are not drawn. */
-function filled(model: Net): Net {
-  let index = 0;
-  noGrad(() => {
-    for (const parameter of model.parameters()) {
-      const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
-      parameter.assign(fromData(values, parameter.shape, 'f32'));
-    }
-  });
-  return model;
-}
-
-async function train(
-  model: Net,
-  forward: (x: Tensor) => Tensor,
-  rank: number,
-  size: number,
-): Promise<Outcome> {
+async function train(model: Net, forward: (x: Tensor) => Tensor, rank: number, size: number) {
   // There is no weight decay, because under ddp a parameter that no rank uses has a gradient of zeros.
   const optimizer = new optim.Adam(model.parameters(), { lr: 0.05 });
-  const before = await parametersOf(model);
+  const before = await stateOf(model);
   const share = globalBatch / size;
   const losses: number[] = [];
   for (let step = 0; step < 4; step++) {
@@ -160,19 +127,12 @@ async function train(
     await optimizer.step();
     losses.push(await loss.item());
   }
-  const parameters = await parametersOf(model);
-  const unchanged = Object.keys(parameters).filter(
-    (name) => JSON.stringify(parameters[name]) === JSON.stringify(before[name]),
+  const state = await stateOf(model);
+  /** The names of values that are the same at the start and at the end. */
+  const unchanged = Object.keys(state).filter(
+    (name) => JSON.stringify(state[name]) === JSON.stringify(before[name]),
   );
-  return { losses, parameters, unchanged };
-}
-
-async function parametersOf(model: nn.Module): Promise<Record<string, number[]>> {
-  const parameters: Record<string, number[]> = {};
-  for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
-    parameters[name] = Array.from(new Float32Array(bytes.slice().buffer));
-  }
-  return parameters;
+  return { losses, state, unchanged };
 }
 
 /** The parameters that keep their values in some cases. */
@@ -183,33 +143,24 @@ const kept: Readonly<Record<string, readonly string[]>> = {
 
 /** Every strategy with every model, each on one of the sizes, so that each size meets all strategies and all models. */
 const cases = Object.entries(strategies).flatMap(([title, strategy], row) =>
-  Object.keys(models).map((model, column) => {
+  Object.entries(models).map(([model, build], column) => {
     const size = [2, 3, 4][(row + column) % 3] ?? 2;
-    return { title, strategy, model, size };
+    return { title, strategy, model, build, size };
   }),
 );
 
 it.each(cases)(
   '$title on $size ranks trains as one rank does: $model',
-  async ({ strategy, model, size }) => {
-    const [expected] = await onRanks(1, () => trainAlone(model));
+  async ({ strategy, model, build, size }) => {
     const chosen = strategy(model !== 'a module that is never used');
-    const each = await onRanks(size, ({ rank }) => trainPart(model, chosen, rank, size));
-    expect(expected?.losses).toHaveLength(4);
-    expected?.losses.forEach((loss, step) => {
-      const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
-      expect(Math.abs(mean - loss) / loss).toBeLessThan(1e-5);
+    const ranks = await onRanks(size, async ({ rank }) => {
+      const trained = filled(build());
+      const parallel = await parallelize(trained, chosen);
+      return train(trained, (x) => parallel.forward(x), rank, size);
     });
-    for (const { parameters, unchanged } of each) {
-      expect(parameters).toEqual(each[0]?.parameters);
-      expect(Object.keys(parameters)).toEqual(Object.keys(expected?.parameters ?? {}));
-      expect(unchanged).toEqual(kept[model] ?? []);
-      for (const [parameter, values] of Object.entries(parameters)) {
-        values.forEach((value, index) => {
-          const difference = value - (expected?.parameters[parameter]?.[index] ?? NaN);
-          expect(Math.abs(difference), `${parameter}[${index}]`).toBeLessThan(2e-5);
-        });
-      }
-    }
+    const expected = await alone(build);
+    expect(expected.losses).toHaveLength(4);
+    expectAsOneRank(ranks, expected, { rtol: 1e-5, atol: 0 }, { rtol: 0, atol: 2e-5 });
+    for (const { unchanged } of ranks) expect(unchanged).toEqual(kept[model] ?? []);
   },
 );

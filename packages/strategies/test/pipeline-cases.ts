@@ -9,18 +9,15 @@ import {
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { expectAsOneRank, oncePerKey, type Trained } from './as-one-rank.ts';
 import {
   Language,
   languageBatch,
   languageLoss,
   type LanguageOptions,
 } from './ranks/pipeline-models.ts';
-
-interface Trained {
-  losses: number[];
-  parameters: Record<string, number[]>;
-}
 
 export interface PipelineTask extends LanguageOptions {
   readonly schedule: ScheduleName | Schedule;
@@ -29,31 +26,9 @@ export interface PipelineTask extends LanguageOptions {
   readonly rows: number;
 }
 
-type Outcome = Record<
-  string,
-  {
-    alone: Trained | null;
-    piped: Trained;
-    held: string[];
-    actions: string[];
-  }
->;
-
 const steps = 3;
 
-/** Trains as a pipeline, and as one rank that accumulates microbatches. */
-async function trainEach(
-  rank: number,
-  tasks: Readonly<Record<string, PipelineTask>>,
-): Promise<Outcome> {
-  const found: Outcome = {};
-  for (const [name, task] of Object.entries(tasks)) {
-    const alone = rank === 0 ? await trainAlone(task) : null;
-    found[name] = { alone, ...(await trainPiped(task)) };
-  }
-  return found;
-}
-
+/** Trains on one rank that accumulates microbatches. */
 async function trainAlone(task: PipelineTask): Promise<Trained> {
   manualSeed(1);
   const model = new Language(task);
@@ -79,12 +54,11 @@ async function trainAlone(task: PipelineTask): Promise<Trained> {
     await optimizer.step();
     losses.push(total);
   }
-  return { losses, parameters: await valuesOf(model) };
+  return { losses, state: await stateOf(model) };
 }
 
-async function trainPiped(
-  task: PipelineTask,
-): Promise<{ piped: Trained; held: string[]; actions: string[] }> {
+/** Trains as a rank of a pipeline. */
+async function trainPiped(task: PipelineTask) {
   manualSeed(1);
   const { schedule, cut, microbatches } = task;
   const model = await parallelize(
@@ -112,17 +86,7 @@ async function trainPiped(
     .namedParameters()
     .filter(([, parameter]) => optimizer.stateOf(parameter) !== undefined)
     .map(([name]) => name);
-  return { piped: { losses, parameters: await valuesOf(model.module) }, held, actions };
-}
-
-async function valuesOf(model: Language): Promise<Record<string, number[]>> {
-  const state = await model.stateDict();
-  return Object.fromEntries(
-    Object.entries(state).map(([name, { bytes }]) => [
-      name,
-      Array.from(new Float32Array(bytes.slice().buffer)),
-    ]),
-  );
+  return { losses, state: await stateOf(model.module), held, actions };
 }
 
 /** The modules at which the test model is cut, for each number of stages. */
@@ -135,49 +99,30 @@ export const cuts = {
   8: ['positions', 'blocks.0', 'blocks.1', 'blocks.2', 'blocks.3', 'norm', 'head'],
 } as const;
 
-/** Trains on `size` ranks. Expects the results of one rank that accumulates the same microbatches. */
-export async function expectSameAsOneRank(
-  size: number,
-  tasks: Readonly<Record<string, PipelineTask>>,
-): Promise<void> {
-  const options = { axes: [{ name: 'pp', size }], ...onCpu };
-  const ranks = await onRanks(size, ({ rank }) => trainEach(rank, tasks), options);
-  for (const [name, { schedule, cut, microbatches }] of Object.entries(tasks)) {
-    const { alone } = ranks[0]?.[name] ?? expect.fail(name);
-    if (alone === null) return expect.fail(name);
-    const stagesPerRank = (cut.length + 1) / size;
-    const planned =
-      typeof schedule === 'string'
-        ? pipelineSchedule(schedule, { ranks: size, stagesPerRank, microbatches })
-        : schedule;
-    for (const [index, rank] of ranks.entries()) {
-      const own = planned.actions[index] ?? [];
-      const once = own
-        .flatMap((action) => (action.kind === 'overlap' ? action.actions : [action]))
-        .map(formatAction);
-      expect(rank[name]?.actions, `timeline of ${name}`).toEqual([...once, ...once, ...once]);
-      const { piped } = rank[name] ?? expect.fail(name);
-      expectClose(piped.losses, alone.losses, 1e-5, `losses of ${name}`);
-      for (const [parameter, values] of Object.entries(alone.parameters)) {
-        expectClose(piped.parameters[parameter] ?? [], values, 2e-5, `${parameter} of ${name}`);
-      }
-      // The results are the same bits on all ranks.
-      expect(piped, name).toEqual(ranks[0]?.[name]?.piped);
-    }
-    const held = ranks.flatMap((rank) => rank[name]?.held ?? []);
-    expect(new Set(held).size, `ranks that hold a parameter of ${name}`).toBe(held.length);
-  }
-}
+/** What one rank has trained. It knows neither stages nor schedules. */
+const alone = oncePerKey(trainAlone, onCpu, ({ schedule: _, cut: __, ...task }) =>
+  JSON.stringify(task),
+);
 
-function expectClose(
-  found: readonly number[],
-  expected: readonly number[],
-  tolerance: number,
-  what: string,
-): void {
-  expect(found, what).toHaveLength(expected.length);
-  const largest = Math.max(
-    ...expected.map((value, at) => Math.abs(value - (found[at] ?? Number.NaN))),
-  );
-  expect(largest, what).toBeLessThanOrEqual(tolerance * Math.max(1, ...expected.map(Math.abs)));
+/** Trains on `size` ranks. Expects the results of one rank that accumulates the same microbatches. */
+export async function expectSameAsOneRank(size: number, task: PipelineTask): Promise<void> {
+  const options = { axes: [{ name: 'pp', size }], ...onCpu };
+  const ranks = await onRanks(size, () => trainPiped(task), options);
+  expectAsOneRank(ranks, await alone(task), { rtol: 0, atol: 1e-5 }, { rtol: 0, atol: 2e-5 });
+  const { schedule, cut, microbatches } = task;
+  const stagesPerRank = (cut.length + 1) / size;
+  const planned =
+    typeof schedule === 'string'
+      ? pipelineSchedule(schedule, { ranks: size, stagesPerRank, microbatches })
+      : schedule;
+  for (const [index, { losses, actions }] of ranks.entries()) {
+    const once = (planned.actions[index] ?? [])
+      .flatMap((action) => (action.kind === 'overlap' ? action.actions : [action]))
+      .map(formatAction);
+    expect(actions).toEqual([...once, ...once, ...once]);
+    expect(losses).toEqual(ranks[0]?.losses);
+  }
+  // One rank holds each parameter.
+  const held = ranks.flatMap((rank) => rank.held);
+  expect(new Set(held).size).toBe(held.length);
 }

@@ -17,11 +17,13 @@ import {
   type StrategyWithLoss,
   tensorParallel,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { expect } from 'vitest';
+import { onRanks } from '@shardwise/testing/node';
+import { expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { oncePerKey } from './as-one-rank.ts';
 import { beside } from './ranks/beside.ts';
 import { Language, languageBatch, languageLoss } from './ranks/pipeline-models.ts';
+import { testMs } from './time-limits.ts';
 
 interface Trained {
   /** The losses of each step, and of an evaluation. */
@@ -33,14 +35,6 @@ interface Trained {
   /** The number of parameters whose states this rank keeps. */
   held: number;
 }
-
-type Compositions = Record<
-  string,
-  {
-    alone: Trained | null;
-    parallel: Trained;
-  }
->;
 
 const rows = 8;
 const steps = 3;
@@ -61,31 +55,16 @@ export interface CompositionTask {
   readonly tied?: boolean;
 }
 
-async function trainEach(
-  { rank, mesh }: RankInThread,
-  data: CompositionTask,
-): Promise<Compositions> {
-  const sizeOf = (axis: string): number => data.axes.find(({ name }) => name === axis)?.size ?? 1;
-  const [shares, tp] = [sizeOf('dp'), sizeOf('tp')];
-  const found: Compositions = {};
-  for (const name of data.names) {
-    const stages = pipeline({
-      schedule: '1f1b',
-      cut: data.cut ?? ['blocks.2'],
-      microbatches: 2,
-      loss: languageLoss,
-    });
-    const batch = beside[name];
-    const inStages = batch === undefined ? stages : compose(stages, batch());
-    const strategy = tp > 1 ? compose(tensorParallel(layers), inStages) : inStages;
-    const alone = rank === 0 ? await train(null, 1, 0, { ...data, ahead: false }) : null;
-    const place = shares > 1 ? mesh.coordinate('dp') : 0;
-    found[name] = {
-      alone,
-      parallel: await train(strategy, shares, place, data),
-    };
-  }
-  return found;
+/** The strategy of a task beside the one of this name, or in stages alone. */
+function strategyOf(
+  { axes, cut = ['blocks.2'] }: CompositionTask,
+  name: string,
+): StrategyWithLoss<Tensor, [targets: Tensor]> {
+  const stages = pipeline({ schedule: '1f1b', cut, microbatches: 2, loss: languageLoss });
+  const batch = beside[name];
+  const inStages = batch === undefined ? stages : compose(stages, batch());
+  const hasParts = axes.some((axis) => axis.name === 'tp');
+  return hasParts ? compose(tensorParallel(layers), inStages) : inStages;
 }
 
 async function train(
@@ -152,28 +131,51 @@ function meanOf(loss: Tensor, shares: number): Tensor {
   return noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));
 }
 
-/** Trains with each composition on the ranks of a mesh. Expects the results of one rank. */
-export async function expectComposed(task: CompositionTask): Promise<void> {
+/** What one rank has trained. It knows the whole norm before each step. */
+const trainedAlone = oncePerKey(
+  (task: CompositionTask) => train(null, 1, 0, { ...task, ahead: false }),
+  onCpu,
+  ({ tied = false }) => tied,
+);
+
+/** Trains with a composition on the ranks of a mesh. Expects the results of one rank. */
+async function expectComposed(task: CompositionTask, name: string): Promise<void> {
+  const sizeOf = (axis: string): number => task.axes.find((each) => each.name === axis)?.size ?? 1;
   const size = task.axes.reduce((product, axis) => product * axis.size, 1);
-  const options = { axes: task.axes, ...onCpu };
-  const ranks = await onRanks(size, (place) => trainEach(place, task), options);
-  for (const name of task.names) {
-    const alone = ranks[0]?.[name]?.alone ?? expect.fail(name);
-    for (const rank of ranks) {
-      const parallel = rank[name]?.parallel ?? expect.fail(name);
-      for (const [step, loss] of alone.losses.entries()) {
-        expect(parallel.losses[step], `${name}, step ${step}`).toBeCloseTo(loss, 4);
-      }
-      for (const [step, norm] of alone.norms.entries()) {
-        expect(norm, `${name} clips in step ${step}`).toBeGreaterThan(0.5);
-        const found = parallel.norms.at(step - alone.norms.length);
-        if (found !== undefined)
-          expect(found, `${name}, norm of step ${step}`).toBeCloseTo(norm, 4);
-      }
-      for (const [index, square] of alone.parameters.entries()) {
-        expect(parallel.parameters[index], `${name}, parameter ${index}`).toBeCloseTo(square, 2);
-      }
-      expect(parallel.held, name).toBeLessThan(alone.held);
+  const alone = await trainedAlone(task);
+  const ranks = await onRanks(
+    size,
+    ({ mesh }) => {
+      const shares = sizeOf('dp');
+      return train(strategyOf(task, name), shares, shares > 1 ? mesh.coordinate('dp') : 0, task);
+    },
+    { axes: task.axes, ...onCpu },
+  );
+  for (const { losses, norms, parameters, held } of ranks) {
+    for (const [step, loss] of alone.losses.entries()) {
+      expect(losses[step], `step ${step}`).toBeCloseTo(loss, 4);
     }
+    for (const [step, norm] of alone.norms.entries()) {
+      expect(norm, `clips in step ${step}`).toBeGreaterThan(0.5);
+      const found = norms.at(step - alone.norms.length);
+      if (found !== undefined) expect(found, `norm of step ${step}`).toBeCloseTo(norm, 4);
+    }
+    for (const [index, square] of alone.parameters.entries()) {
+      expect(parameters[index], `parameter ${index}`).toBeCloseTo(square, 2);
+    }
+    expect(held).toBeLessThan(alone.held);
   }
+}
+
+/** Tests the compositions of tasks, which are `what`, such as a pipeline composed with something. */
+export function testCompositions(
+  what: string,
+  tasks: Readonly<Record<string, CompositionTask>>,
+): void {
+  const rows = Object.entries(tasks).flatMap(([of, task]) =>
+    task.names.map((name) => [of, name, task] as const),
+  );
+  it.each(rows)(`${what} %s trains as one rank: %s`, { timeout: testMs }, (_, name, task) =>
+    expectComposed(task, name),
+  );
 }

@@ -1,6 +1,4 @@
-import { describe, expect, it } from 'vitest';
-import { type CompositionTask, expectComposed } from './pipeline-composition-cases.ts';
-import { testMs } from './time-limits.ts';
+import { type CompositionTask, testCompositions } from './pipeline-composition-cases.ts';
 
 const tasks: Readonly<Record<string, CompositionTask>> = {
   'batches in two shares': {
@@ -35,9 +33,4 @@ const tasks: Readonly<Record<string, CompositionTask>> = {
   },
 };
 
-describe.each(Object.entries(tasks))('a pipeline composed with %s', (_, task) => {
-  it('trains as one rank', { timeout: testMs }, async () => {
-    await expectComposed(task);
-    expect.hasAssertions();
-  });
-});
+testCompositions('a pipeline composed with', tasks);

@@ -1,6 +1,4 @@
-import { describe, expect, it } from 'vitest';
-import { type CompositionTask, expectComposed } from './pipeline-composition-cases.ts';
-import { testMs } from './time-limits.ts';
+import { type CompositionTask, testCompositions } from './pipeline-composition-cases.ts';
 
 const four = [
   { name: 'pp', size: 2 },
@@ -37,12 +35,7 @@ const ahead: Readonly<Record<string, CompositionTask>> = {
   'three dimensions': { axes: layers, names: ['DDP', 'ZeRO-1', 'FSDP'], ahead: true },
 };
 
-describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, task) => {
-  it('train as one rank that clips', { timeout: testMs }, async () => {
-    await expectComposed(task);
-    expect.hasAssertions();
-  });
-});
+testCompositions('a pipeline ahead of the norm with', ahead);
 
 const plain: Readonly<Record<string, CompositionTask>> = {
   'batches in two shares': { axes: four, names: ['ZeRO-2', 'FSDP'] },
@@ -50,19 +43,5 @@ const plain: Readonly<Record<string, CompositionTask>> = {
 };
 
 // The full test has the other compositions.
-describe.each(Object.entries(plain))('a pipeline composed with %s', (_, task) => {
-  it('trains as one rank', { timeout: testMs }, async () => {
-    await expectComposed(task);
-    expect.hasAssertions();
-  });
-});
-
-describe.each(Object.entries(tasks))(
-  'a head that shares the embedding of another stage, with %s',
-  (_, task) => {
-    it('trains as one rank', { timeout: testMs }, async () => {
-      await expectComposed(task);
-      expect.hasAssertions();
-    });
-  },
-);
+testCompositions('a pipeline composed with', plain);
+testCompositions('a head that shares the embedding of another stage, with', tasks);

@@ -7,26 +7,9 @@ import {
   stepsOf,
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { Language, languageBatch, languageLoss } from './ranks/pipeline-models.ts';
-
-interface Trained {
-  losses: number[];
-  /** Whether each step was taken, and the loss scale after it. */
-  taken: boolean[];
-  scales: number[];
-  /** The bytes that a stage sends to the next one for each microbatch. */
-  sentBytes: number;
-}
-
-type Outcome = Record<
-  string,
-  {
-    alone: Trained;
-    piped: Trained;
-  }
->;
 
 interface PrecisionTask {
   readonly dtype: 'f16' | 'bf16' | null;
@@ -37,17 +20,11 @@ interface PrecisionTask {
 const microbatches = 2;
 const rows = 4;
 const steps = 6;
+/** The elements that a stage sends to the next one for each microbatch. */
+const sentElements = 2 * 5 * 8;
 
-/** Trains in a dtype on one rank and in stages. With the loss scale, the first steps overflow in f16. */
-async function trainEach(): Promise<Outcome> {
-  const found: Outcome = {};
-  for (const [name, task] of Object.entries<PrecisionTask>(tasks)) {
-    found[name] = { alone: await alone(task), piped: await piped(task) };
-  }
-  return found;
-}
-
-async function alone({ dtype }: PrecisionTask): Promise<Trained> {
+/** Trains in a dtype on one rank. */
+async function alone({ dtype }: PrecisionTask) {
   manualSeed(3);
   const model = new Language();
   const part = (x: Tensor, y: Tensor): Tensor =>
@@ -65,10 +42,11 @@ async function alone({ dtype }: PrecisionTask): Promise<Trained> {
     });
     return parts.reduce((sum, each) => sum.add(each)).retain();
   };
-  return { ...(await train(model, pass)), sentBytes: 0 };
+  return train(model, pass);
 }
 
-async function piped({ dtype, schedule, cut }: PrecisionTask): Promise<Trained> {
+/** Trains in a dtype in stages. */
+async function piped({ dtype, schedule, cut }: PrecisionTask) {
   manualSeed(3);
   const precision = dtype === null ? {} : { mixedPrecision: { computeDtype: dtype } };
   const strategy = pipeline({ schedule, cut, microbatches, loss: languageLoss, ...precision });
@@ -83,29 +61,33 @@ async function piped({ dtype, schedule, cut }: PrecisionTask): Promise<Trained> 
   return { ...found, sentBytes: step?.data.edges?.[0]?.bytes ?? 0 };
 }
 
+/** With the loss scale, the first steps overflow in f16. */
 async function train(
   model: Language,
   pass: (x: Tensor, y: Tensor, scaled: (loss: Tensor) => Tensor) => Tensor,
-): Promise<Omit<Trained, 'sentBytes'>> {
+) {
   const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
   const scaler = new optim.DynamicLossScaler({
     initialScale: 2 ** 24,
     hysteresis: 1,
     scaleFactor: 16,
   });
-  const found = { losses: [0].slice(1), taken: [true].slice(1), scales: [0].slice(1) };
+  const losses: number[] = [];
+  /** Whether each step was taken, and the loss scale after it. */
+  const taken: boolean[] = [];
+  const scales: number[] = [];
   for (let step = 0; step < steps; step++) {
     const { ids, targets } = languageBatch(step % 2, rows);
     optimizer.zeroGrad();
     const loss = pass(tensor(ids, 'i32'), tensor(targets, 'i32'), (each) => scaler.scale(each));
     scaler.unscale(optimizer);
     optim.clipGradNorm(model.parameters(), 0.5);
-    found.taken.push(await scaler.step(optimizer));
+    taken.push(await scaler.step(optimizer));
     scaler.update();
-    found.losses.push(await loss.item());
-    found.scales.push(scaler.lossScale);
+    losses.push(await loss.item());
+    scales.push(scaler.lossScale);
   }
-  return found;
+  return { losses, taken, scales };
 }
 
 const two = { schedule: '1f1b', cut: ['blocks.2'] } as const;
@@ -116,41 +98,27 @@ const tasks = {
   'bf16 in a V': { dtype: 'bf16', schedule: 'zbv', cut: ['blocks.1', 'blocks.2', 'blocks.3'] },
 } as const satisfies Readonly<Record<string, PrecisionTask>>;
 
-describe('a pipeline that computes in 16 bits', () => {
-  let ranks: readonly Outcome[] = [];
-
-  beforeAll(async () => {
-    ranks = await onRanks(2, trainEach, { axes: [{ name: 'pp', size: 2 }], ...onCpu });
-  });
-
-  it.each(Object.keys(tasks))('has the losses of one rank, to what 16 bits tell: %s', (name) => {
-    const { alone, piped } = ranks[0]?.[name] ?? expect.fail(name);
-    const digits = name === 'f32' ? 4 : 2;
-    for (const [step, loss] of alone.losses.entries()) {
-      expect(piped.losses[step], `step ${step}`).toBeCloseTo(loss, digits);
-    }
-    expect(piped.losses.at(-1)).toBeLessThan(piped.losses[0] ?? 0);
-  });
-
-  it.each(Object.keys(tasks))(
-    'decides of each step once for all stages, as one rank: %s',
-    (name) => {
-      for (const rank of ranks) {
-        const { alone, piped } = rank[name] ?? expect.fail(name);
-        expect(piped.taken).toEqual(alone.taken);
-        expect(piped.scales).toEqual(alone.scales);
-        expect(piped.losses).toEqual(ranks[0]?.[name]?.piped.losses);
-      }
-      const { taken } = ranks[0]?.[name]?.piped ?? expect.fail(name);
-      expect(taken.includes(false)).toBe(name === 'f16');
-      expect(taken.at(-1)).toBe(true);
-    },
-  );
-
-  it('a pipeline that computes in 16 bits sends half the bytes', () => {
-    const bytes = (name: string): number | undefined => ranks[0]?.[name]?.piped.sentBytes;
-    expect(bytes('f32')).toBe(2 * 5 * 8 * 4);
-    expect(bytes('bf16')).toBe(2 * 5 * 8 * 2);
-    expect(bytes('f16')).toBe(2 * 5 * 8 * 2);
-  });
-});
+it.each(Object.entries<PrecisionTask>(tasks))(
+  'a pipeline that computes in 16 bits has the losses of one rank, to what these tell, decides of each step once for all stages, and sends half the bytes: %s',
+  async (name, task) => {
+    const ranks = await onRanks(
+      2,
+      async () => {
+        const expected = await alone(task);
+        const { sentBytes, ...found } = await piped(task);
+        for (const [step, loss] of expected.losses.entries()) {
+          expect(found.losses[step], `step ${step}`).toBeCloseTo(loss, name === 'f32' ? 4 : 2);
+        }
+        expect(found.losses.at(-1)).toBeLessThan(found.losses[0] ?? 0);
+        expect(found.taken).toEqual(expected.taken);
+        expect(found.scales).toEqual(expected.scales);
+        expect(found.taken.includes(false)).toBe(name === 'f16');
+        expect(found.taken.at(-1)).toBe(true);
+        expect(sentBytes).toBe(sentElements * (task.dtype === null ? 4 : 2));
+        return found.losses;
+      },
+      { axes: [{ name: 'pp', size: 2 }], ...onCpu },
+    );
+    expect(ranks[1]).toEqual(ranks[0]);
+  },
+);

@@ -21,29 +21,27 @@ const timeout = { timeout: testMs };
  */
 export function testSchedules(microbatchesOf: (ranks: 1 | 2 | 3 | 4) => readonly number[]): void {
   describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
-    const cases = (
-      schedules: readonly ScheduleName[],
-      cut: readonly string[],
-    ): [string, PipelineTask][] =>
+    const cases = (schedules: readonly ScheduleName[], cut: readonly string[]): PipelineTask[] =>
       schedules.flatMap((schedule) =>
         microbatchesOf(ranks)
           .filter((microbatches) => takes(schedule, ranks, microbatches))
-          .map((microbatches): [string, PipelineTask] => [
-            `${schedule} of ${microbatches} microbatches in ${cut.length + 1} stages`,
-            { schedule, cut, microbatches, rows: 9, tied: true, skips: true, dropout: 0.2 },
-          ]),
+          .map((microbatches): PipelineTask => {
+            return { schedule, cut, microbatches, rows: 9, tied: true, skips: true, dropout: 0.2 };
+          }),
       );
+    const stages = { 1: 2, 2: 4, 3: 6, 4: 8 } as const;
 
-    it('with one stage each trains as one rank', timeout, async () => {
-      await expectSameAsOneRank(ranks, Object.fromEntries(cases(onePerRank, cuts[ranks])));
-      expect.hasAssertions();
-    });
+    it.each(cases(onePerRank, cuts[ranks]))(
+      'with one stage each trains as one rank: $schedule of $microbatches microbatches',
+      timeout,
+      (task) => expectSameAsOneRank(ranks, task),
+    );
 
-    it('with two stages each trains as one rank', timeout, async () => {
-      const stages = { 1: 2, 2: 4, 3: 6, 4: 8 } as const;
-      await expectSameAsOneRank(ranks, Object.fromEntries(cases(twoPerRank, cuts[stages[ranks]])));
-      expect.hasAssertions();
-    });
+    it.each(cases(twoPerRank, cuts[stages[ranks]]))(
+      'with two stages each trains as one rank: $schedule of $microbatches microbatches',
+      timeout,
+      (task) => expectSameAsOneRank(ranks, task),
+    );
 
     it('refuses numbers of microbatches that a schedule does not take', () => {
       for (const [stagesPerRank, schedules] of [onePerRank, twoPerRank].entries()) {

@@ -1,11 +1,12 @@
-import { expect, it } from 'vitest';
-import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
+import { it } from 'vitest';
+import { cuts, expectSameAsOneRank, type PipelineTask } from './pipeline-cases.ts';
 
-it('stages on two ranks train as one rank that accumulates the same microbatches', async () => {
-  await expectSameAsOneRank(2, {
-    'GPipe of 2 stages': { schedule: 'gpipe', cut: cuts[2], microbatches: 4, rows: 8 },
-    '7 rows in 4 microbatches': { schedule: '1f1b', cut: cuts[2], microbatches: 4, rows: 7 },
-    'weights on two stages, skips, masks and dropout, with weight gradients apart': {
+it.each<[string, PipelineTask]>([
+  ['GPipe of 2 stages', { schedule: 'gpipe', cut: cuts[2], microbatches: 4, rows: 8 }],
+  ['7 rows in 4 microbatches', { schedule: '1f1b', cut: cuts[2], microbatches: 4, rows: 7 }],
+  [
+    'weights on two stages, skips, masks and dropout, with weight gradients apart',
+    {
       schedule: 'zbv',
       cut: cuts[4],
       microbatches: 4,
@@ -14,6 +15,7 @@ it('stages on two ranks train as one rank that accumulates the same microbatches
       skips: true,
       dropout: 0.3,
     },
-  });
-  expect.hasAssertions();
-});
+  ],
+])('stages on two ranks train as one rank that accumulates the same microbatches: %s', (_, task) =>
+  expectSameAsOneRank(2, task),
+);

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { onCpu } from '../../../test/support/on-cpu.ts';
+import { meanOverRanks } from './as-one-rank.ts';
 
 /** The number of updates before the checkpoint, and after it. */
 export const half = 10;
@@ -48,10 +49,7 @@ export async function secondHalves<Job>(
     join(directory, JSON.stringify(saved).replaceAll(/[^\w]+/g, '-'));
   const lossesOf = async ({ ranks, job }: Half<Job>, folder: Folder): Promise<number[]> => {
     const found = await onRanks(ranks, (place) => run(place, job, folder), onCpu);
-    return Array.from(
-      { length: half },
-      (_, step) => found.reduce((sum, losses) => sum + (losses[step] ?? NaN), 0) / ranks,
-    );
+    return meanOverRanks(found);
   };
   for (const [to, saved] of new Map(reshardings.map(({ saved }) => [folderOf(saved), saved])))
     await lossesOf(saved, { to });

@@ -12,7 +12,7 @@ import {
 } from '@shardwise/strategies';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { globalBatch, tasks } from './ranks/models.ts';
 
 /** The number of updates before the checkpoint, and after it. */
@@ -50,35 +50,6 @@ const trainings = {
   }),
 } as const satisfies Record<string, () => Training>;
 
-type TrainingName = keyof typeof trainings;
-const trainingNames: readonly TrainingName[] = Object.keys(trainings).filter(
-  (name): name is TrainingName => Object.hasOwn(trainings, name),
-);
-
-type Observations = Record<
-  string,
-  {
-    uninterrupted: number[];
-    resumed: number[];
-    /** The losses of the second half without the saved states. */
-    forgotten: number[];
-  }
->;
-
-async function observe(place: RankInThread, directory: string): Promise<Observations> {
-  const { group } = place;
-  const found: Observations = {};
-  for (const name of trainingNames) {
-    const folder = `${directory}/${name}`;
-    const uninterrupted = await train(name, place, { stop: 2 * half });
-    const first = await train(name, place, { stop: half, saveTo: { folder, group } });
-    const second = await train(name, place, { first: half, stop: 2 * half, from: folder, group });
-    const forgotten = await train(name, place, { first: half, stop: 2 * half, from: folder });
-    found[name] = { uninterrupted, resumed: [...first, ...second], forgotten };
-  }
-  return found;
-}
-
 interface Stretch {
   readonly first?: number;
   readonly stop: number;
@@ -89,7 +60,7 @@ interface Stretch {
 }
 
 async function train(
-  name: TrainingName,
+  makeTraining: () => Training,
   { rank, size }: RankInThread,
   { first = 0, stop, saveTo, from, group }: Stretch,
 ): Promise<number[]> {
@@ -97,7 +68,7 @@ async function train(
   manualSeed(first);
   const task = tasks['an odd MLP'];
   const model = task.build();
-  const { strategy, scaler, states: own, offloads = false }: Training = trainings[name]();
+  const { strategy, scaler, states: own, offloads = false } = makeTraining();
   const parallel = await parallelize(model, strategy);
   const adam = new optim.AdamW(model.parameters(), { lr: 0.02 });
   const pages = { states: hostPages(), gradients: hostPages(), chunkBytes: 128 };
@@ -132,29 +103,28 @@ async function train(
   return losses;
 }
 
-describe('a training that goes on from a checkpoint of all its states', () => {
-  let directory = '';
-  let ranks: readonly Observations[] = [];
+let directory = '';
 
-  beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'shardwise-states-'));
-    ranks = await onRanks(2, (place) => observe(place, directory));
-  });
-
-  afterAll(() => rm(directory, { recursive: true, force: true }));
-
-  it.each(trainingNames)('has the losses of the uninterrupted one, bit for bit: %s', (name) => {
-    for (const rank of ranks) {
-      const { uninterrupted, resumed } = rank[name] ?? {};
-      expect(uninterrupted).toHaveLength(2 * half);
-      expect(resumed).toEqual(uninterrupted);
-    }
-  });
-
-  it.each(trainingNames)('would have others without these states: %s', (name) => {
-    for (const rank of ranks) {
-      const { uninterrupted = [], forgotten } = rank[name] ?? {};
-      expect(forgotten).not.toEqual(uninterrupted.slice(half));
-    }
-  });
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'shardwise-states-'));
 });
+
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+it.each(Object.entries<() => Training>(trainings))(
+  'a training that goes on from a checkpoint of all its states has the losses of the uninterrupted one, bit for bit, and would have others without these states: %s',
+  async (name, training) => {
+    const folder = join(directory, name);
+    await onRanks(2, async (place) => {
+      const { group } = place;
+      const stop = 2 * half;
+      const uninterrupted = await train(training, place, { stop });
+      const first = await train(training, place, { stop: half, saveTo: { folder, group } });
+      const second = await train(training, place, { first: half, stop, from: folder, group });
+      const forgotten = await train(training, place, { first: half, stop, from: folder });
+      expect(uninterrupted).toHaveLength(stop);
+      expect([...first, ...second]).toEqual(uninterrupted);
+      expect(forgotten).not.toEqual(uninterrupted.slice(half));
+    });
+  },
+);

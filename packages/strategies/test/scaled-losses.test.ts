@@ -9,9 +9,10 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { ddp, fsdp, OffloadedOptimizer, parallelize, zero } from '@shardwise/strategies';
-import { describeDifference } from '@shardwise/testing';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { assertAllclose } from '@shardwise/testing';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { hashOf, stateOf } from '../../../test/support/model-values.ts';
 
 const f16 = { parameterDtype: 'f16' } as const;
 
@@ -27,106 +28,20 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   'FSDP, offloaded, in f16': () => fsdp({ mixedPrecision: f16 }),
 };
 
-/** The step in which a rank's gradients overflow, and the one after it. */
-interface Skipped {
-  taken: boolean[];
-  /** The hashes of parameters and optimizer states after each step. */
-  hashes: string[];
-  scale: number;
-}
-/**
- * Three steps whose gradients stay on their rank until the optimizer averages them. One of them overflows on one rank.
- */
-interface Local {
-  taken: boolean[];
-  weights: number[][];
-}
-interface Outcome {
-  skipped: Record<string, Skipped>;
-  local: Local;
-  /** The parameters after a step on sequences of different lengths. */
-  weights: Record<string, number[]>;
+/** Inputs of a step, which are infinite if its gradients are to overflow. */
+function inputs(step: number, rank: number, overflows: boolean): Tensor {
+  const value = overflows ? Infinity : (step + rank) / 8;
+  return fromData(new Float32Array(10).fill(value), [2, 5], 'f32');
 }
 
-async function outcomeOf(context: RankInThread): Promise<Outcome> {
-  const found: Outcome = {
-    skipped: {},
-    local: await localGradients(context),
-    weights: {},
-  };
-  for (const [name, strategy] of Object.entries(strategies)) {
-    found.skipped[name] = await overflowOnOneRank(strategy, context, name.includes('offloaded'));
-    if (!name.endsWith('f16')) found.weights[name] = await unevenTokens(strategy, context);
+/** The SHA-256 of the optimizer's steps and moments for this rank's parts. */
+async function hashOfStates(optimizer: optim.Adam): Promise<string> {
+  const hash = createHash('sha256');
+  const { state } = await optimizer.stateDict();
+  for (const arrays of Object.values(state)) {
+    for (const { bytes } of Object.values(arrays)) hash.update(bytes);
   }
-  return found;
-}
-
-async function overflowOnOneRank(
-  strategy: () => Strategy,
-  { rank, size }: RankInThread,
-  offloaded: boolean,
-): Promise<Skipped> {
-  manualSeed(0);
-  const model = new nn.Linear(5, 3);
-  const parallel = await parallelize(model, strategy());
-  const adam = new optim.Adam(model.parameters());
-  const pages = { states: hostPages(), gradients: hostPages(), chunkBytes: 1 };
-  const optimizer = offloaded ? new OffloadedOptimizer(model, adam, pages) : adam;
-  const scaler = new optim.DynamicLossScaler({ initialScale: 2 ** 8, hysteresis: 1 });
-  const taken: boolean[] = [];
-  const hashes: string[] = [];
-  for (let step = 0; step < 4; step++) {
-    const overflows = step === 2 && rank === size - 1;
-    optimizer.zeroGrad();
-    const x = fromData(
-      new Float32Array(10).fill(overflows ? Infinity : (step + rank) / 8),
-      [2, 5],
-      'f32',
-    );
-    const loss = parallel.forward(x).square().mean();
-    scaler.scale(loss).backward();
-    taken.push(await scaler.step(optimizer));
-    scaler.update();
-    const hash = createHash('sha256');
-    for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
-    // The optimizer's steps and moments for this rank's parts.
-    const { state } = await adam.stateDict();
-    const own = createHash('sha256');
-    for (const arrays of Object.values(state)) {
-      for (const { bytes } of Object.values(arrays)) own.update(bytes);
-    }
-    hashes.push(`${hash.digest('hex')} ${own.digest('hex')}`);
-  }
-  return { taken, hashes, scale: scaler.lossScale };
-}
-
-/** 1-bit Adam averages gradients itself, so only one rank's gradients overflow. */
-async function localGradients({ rank, size }: RankInThread): Promise<Local> {
-  manualSeed(0);
-  const model = new nn.Linear(5, 3);
-  const parallel = await parallelize(model, ddp());
-  const optimizer = new optim.OneBitAdam(model.parameters(), { freezeStep: 2 });
-  const scaler = new optim.DynamicLossScaler({ initialScale: 2 ** 8 });
-  const found: Local = { taken: [], weights: [] };
-  for (let step = 0; step < 4; step++) {
-    const overflows = step === 1 && rank === size - 1;
-    optimizer.zeroGrad();
-    parallel.noSync(() => {
-      const x = new Float32Array(10).fill(overflows ? Infinity : (step + rank) / 8);
-      scaler
-        .scale(
-          parallel
-            .forward(fromData(x, [2, 5], 'f32'))
-            .square()
-            .mean(),
-        )
-        .backward();
-    });
-    found.taken.push(await scaler.step(optimizer));
-    scaler.update();
-    found.weights.push(await weightsOf(model));
-  }
-  return found;
+  return hash.digest('hex');
 }
 
 /** The number of tokens in each microbatch of each rank. The rest of its 8 tokens is padding. */
@@ -154,29 +69,8 @@ function sequence(rank: number, microbatch: number): { x: Int32Array; y: Int32Ar
   return { x, y };
 }
 
-async function unevenTokens(strategy: () => Strategy, { rank }: RankInThread): Promise<number[]> {
-  manualSeed(0);
-  const model = new Bigram();
-  const parallel = await parallelize(model, strategy());
-  const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
-  const scale = nn.tokenLossScale(lengths[rank] ?? []);
-  const pass = (microbatch: number): void => {
-    const { x, y } = sequence(rank, microbatch);
-    const logits = parallel.forward(fromData(x, [8], 'i32'));
-    const options = { reduction: 'sum', ignoreIndex } as const;
-    nn.functional
-      .crossEntropy(logits, fromData(y, [8], 'i32'), options)
-      .mul(scale)
-      .backward();
-  };
-  parallel.noSync(() => pass(0));
-  pass(1);
-  await optimizer.step();
-  return weightsOf(model);
-}
-
-/** Makes the same step with one batch of all sequences. The loss is the mean over its tokens. */
-async function oneBigBatch(ranks: number): Promise<number[]> {
+/** Makes a step with one batch of all sequences. The loss is the mean over its tokens. */
+async function oneBigBatch(ranks: number): Promise<Record<string, number[]>> {
   manualSeed(0);
   const model = new Bigram();
   const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
@@ -189,53 +83,96 @@ async function oneBigBatch(ranks: number): Promise<number[]> {
   };
   nn.functional.crossEntropy(model.forward(joined('x')), joined('y'), { ignoreIndex }).backward();
   await optimizer.step();
-  return weightsOf(model);
-}
-
-async function weightsOf(model: nn.Module): Promise<number[]> {
-  return Object.values(await model.stateDict()).flatMap(({ bytes }) =>
-    Array.from(new Float32Array(bytes.slice().buffer)),
-  );
+  return stateOf(model);
 }
 
 describe.each([2, 3])('on %i ranks', (size) => {
-  let ranks: readonly Outcome[] = [];
-  let expected: readonly number[] = [];
-
-  beforeAll(async () => {
-    [expected = []] = await onRanks(1, () => oneBigBatch(size));
-    ranks = await onRanks(size, outcomeOf);
-  });
-
-  describe.each(Object.keys(strategies))('%s', (name) => {
-    it('skips a step on all ranks where one of them overflows, and changes nothing', () => {
-      const each = ranks.flatMap(({ skipped }) => skipped[name] ?? []);
-      expect(each).toHaveLength(size);
-      for (const { taken, hashes, scale } of each) {
+  it.each(Object.entries(strategies))(
+    '%s skips a step on all ranks where one of them overflows, and changes nothing',
+    async (name, strategy) => {
+      await onRanks(size, async ({ rank }) => {
+        manualSeed(0);
+        const model = new nn.Linear(5, 3);
+        const parallel = await parallelize(model, strategy());
+        const adam = new optim.Adam(model.parameters());
+        const pages = { states: hostPages(), gradients: hostPages(), chunkBytes: 1 };
+        const optimizer = name.includes('offloaded')
+          ? new OffloadedOptimizer(model, adam, pages)
+          : adam;
+        const scaler = new optim.DynamicLossScaler({ initialScale: 2 ** 8, hysteresis: 1 });
+        const taken: boolean[] = [];
+        const hashes: string[] = [];
+        for (let step = 0; step < 4; step++) {
+          optimizer.zeroGrad();
+          const x = inputs(step, rank, step === 2 && rank === size - 1);
+          scaler.scale(parallel.forward(x).square().mean()).backward();
+          taken.push(await scaler.step(optimizer));
+          scaler.update();
+          hashes.push(`${await hashOf(model)} ${await hashOfStates(adam)}`);
+        }
         expect(taken).toEqual([true, true, false, true]);
-        expect(scale).toBe(2 ** 7);
+        expect(scaler.lossScale).toBe(2 ** 7);
         expect(hashes[2]).toBe(hashes[1]);
         expect(new Set(hashes).size).toBe(3);
+      });
+    },
+  );
+
+  it('1-bit Adam, which averages gradients itself, skips a step on all ranks where the gradients of one of them overflow', async () => {
+    const ranks = await onRanks(size, async ({ rank }) => {
+      manualSeed(0);
+      const model = new nn.Linear(5, 3);
+      const parallel = await parallelize(model, ddp());
+      const optimizer = new optim.OneBitAdam(model.parameters(), { freezeStep: 2 });
+      const scaler = new optim.DynamicLossScaler({ initialScale: 2 ** 8 });
+      const taken: boolean[] = [];
+      const weights: Record<string, number[]>[] = [];
+      for (let step = 0; step < 4; step++) {
+        optimizer.zeroGrad();
+        const x = inputs(step, rank, step === 1 && rank === size - 1);
+        parallel.noSync(() => scaler.scale(parallel.forward(x).square().mean()).backward());
+        taken.push(await scaler.step(optimizer));
+        scaler.update();
+        weights.push(await stateOf(model));
       }
+      expect(taken).toEqual([true, false, true, true]);
+      expect(weights[1]).toEqual(weights[0]);
+      expect(weights.flatMap((each) => Object.values(each).flat()).every(Number.isFinite)).toBe(
+        true,
+      );
+      return weights;
     });
+    for (const weights of ranks) expect(weights).toEqual(ranks[0]);
   });
 
-  it('1-bit Adam skips a step on all ranks where the gradients of one of them overflow', () => {
-    for (const { local } of ranks) {
-      expect(local.taken).toEqual([true, false, true, true]);
-      expect(local.weights[1]).toEqual(local.weights[0]);
-      expect(local.weights.flat().every(Number.isFinite)).toBe(true);
-      expect(local.weights).toEqual(ranks[0]?.local.weights);
-    }
-  });
-
-  it.each(Object.keys(strategies).filter((name) => !name.endsWith('f16')))(
+  it.each(Object.entries(strategies).filter(([name]) => !name.endsWith('f16')))(
     '%s on microbatches of different lengths gives the step of one big batch',
-    (name) => {
-      for (const { weights } of ranks) {
-        const found = weights[name] ?? [];
-        expect(describeDifference(found, expected, { rtol: 1e-5, atol: 1e-6 })).toBeUndefined();
-      }
+    async (_, strategy) => {
+      const [expected = {}] = await onRanks(1, () => oneBigBatch(size));
+      await onRanks(size, async ({ rank }) => {
+        manualSeed(0);
+        const model = new Bigram();
+        const parallel = await parallelize(model, strategy());
+        const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
+        const scale = nn.tokenLossScale(lengths[rank] ?? []);
+        const pass = (microbatch: number): void => {
+          const { x, y } = sequence(rank, microbatch);
+          const logits = parallel.forward(fromData(x, [8], 'i32'));
+          const options = { reduction: 'sum', ignoreIndex } as const;
+          nn.functional
+            .crossEntropy(logits, fromData(y, [8], 'i32'), options)
+            .mul(scale)
+            .backward();
+        };
+        parallel.noSync(() => pass(0));
+        pass(1);
+        await optimizer.step();
+        const found = await stateOf(model);
+        expect(Object.keys(found)).toEqual(Object.keys(expected));
+        for (const [key, values] of Object.entries(expected)) {
+          assertAllclose(found[key] ?? [], values, { rtol: 1e-5, atol: 1e-6 });
+        }
+      });
     },
   );
 });

@@ -3,7 +3,6 @@ import {
   fromData,
   hostPages,
   nn,
-  noGrad,
   optim,
   type Strategy,
   type Tensor,
@@ -23,10 +22,12 @@ import {
   zero,
   ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
-import { assertAllclose } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
-import { describe, expect, it } from 'vitest';
+import { describe, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { someForRow } from '../../../test/support/some-for-row.ts';
+import { expectAsOneRank, oncePerKey, type Trained } from './as-one-rank.ts';
+import { filled } from './filled.ts';
 
 /** The number of items in the batch of all ranks. 1 to 4 ranks share it evenly. */
 const globalBatch = 12;
@@ -141,14 +142,7 @@ class TwoHeads extends nn.Module {
     super();
     const [first, , third] = this.heads;
     if (first !== undefined && third !== undefined) third.weight = first.weight;
-    // The values are the same on every rank and are not drawn.
-    let index = 0;
-    noGrad(() => {
-      for (const parameter of this.parameters()) {
-        const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
-        parameter.assign(fromData(values, parameter.shape, 'f32'));
-      }
-    });
+    filled(this);
   }
 
   /** Shape: x [B, 6] -> hidden [B, 6], left and right [B, 3]. */
@@ -259,18 +253,13 @@ function nameOf({ loss, batch = 0, inNoSync = false, reads = false }: Pass): str
     .join(' ');
 }
 
-interface Outcome {
-  /** The losses of all passes of all steps. */
-  losses: number[];
-  parameters: Record<string, number[]>;
-}
 /** Trains on this rank. `size` ranks share the batch. */
 async function train(
   variant: Variant,
   passes: readonly Pass[],
   rank: number,
   size: number,
-): Promise<Outcome> {
+): Promise<Trained> {
   const { strategy, checkpointed = false, hasMaster = false } = variant;
   const model = new TwoHeads();
   const parallel = await parallelize(model, strategy());
@@ -304,23 +293,16 @@ interface Trainer {
   step(): Promise<unknown>;
 }
 
-const known = new Map<string, Promise<readonly Outcome[]>>();
-
-/** Trains on one rank without a strategy, once by each program. */
-async function aloneBy(program: string): Promise<Outcome> {
-  const train = (): Promise<Outcome> => {
-    const model = new TwoHeads();
-    return run(model, new optim.SGD(model.parameters(), settings), passesOf(program), {
-      forward: (x) => model.forward(x),
-      noSync: (body) => body(),
-      first: 0,
-      count: globalBatch,
-    });
-  };
-  const outcomes = known.get(program) ?? onRanks(1, train);
-  known.set(program, outcomes);
-  return (await outcomes)[0] ?? expect.fail(program);
-}
+/** Trains on one rank without a strategy. */
+const alone = oncePerKey((program: string) => {
+  const model = new TwoHeads();
+  return run(model, new optim.SGD(model.parameters(), settings), passesOf(program), {
+    forward: (x) => model.forward(x),
+    noSync: (body) => body(),
+    first: 0,
+    count: globalBatch,
+  });
+});
 
 interface Part {
   readonly forward: (x: Tensor) => Outputs;
@@ -335,7 +317,7 @@ async function run(
   optimizer: Trainer,
   passes: readonly Pass[],
   { forward, noSync, first, count }: Part,
-): Promise<Outcome> {
+): Promise<Trained> {
   const losses: number[] = [];
   for (let step = 0; step < stepCount; step++) {
     optimizer.zeroGrad();
@@ -360,11 +342,7 @@ async function run(
     await optimizer.step();
     for (const loss of kept) losses.push(await loss.item());
   }
-  const parameters: Record<string, number[]> = {};
-  for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
-    parameters[name] = Array.from(new Float32Array(bytes.slice().buffer));
-  }
-  return { losses, parameters };
+  return { losses, state: await stateOf(model) };
 }
 
 function values(seed: number, first: number, count: number, columns: number): Tensor {
@@ -394,25 +372,14 @@ export function severalLossesTable(
       it.each(someForRow({ row, rows: possible.length }, all, programsOfVariant))(
         'trains as one rank does: %s',
         async (program) => {
-          const expected = await aloneBy(program);
           const trained = await onRanks(
             size,
             ({ mesh }) => train(options, passesOf(program), mesh.coordinate('dp'), size / tp),
             { axes },
           );
           const ranks = hasMaster ? trained.slice(0, 1) : trained;
-          const means = expected.losses.map(
-            (_, at) =>
-              ranks.reduce((sum, { losses }) => sum + (losses[at] ?? NaN), 0) / ranks.length,
-          );
-          assertAllclose(means, expected.losses, { rtol: tolerance, atol: 0 });
-          for (const { parameters } of ranks) {
-            expect(parameters).toEqual(trained[0]?.parameters);
-            expect(Object.keys(parameters)).toEqual(Object.keys(expected.parameters));
-            for (const [name, values] of Object.entries(parameters)) {
-              assertAllclose(values, expected.parameters[name] ?? [], { rtol: 0, atol: tolerance });
-            }
-          }
+          const near = { rtol: tolerance, atol: 0 };
+          expectAsOneRank(ranks, await alone(program), near, { rtol: 0, atol: tolerance });
         },
       );
     });

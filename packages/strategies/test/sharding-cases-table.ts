@@ -1,8 +1,12 @@
 import { fromData, nn, noGrad, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { fsdp, parallelize, zero } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { assertAllclose } from '@shardwise/testing';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { someForRow } from '../../../test/support/some-for-row.ts';
+import { oncePerKey } from './as-one-rank.ts';
+import { filled } from './filled.ts';
 
 interface Variant {
   readonly strategy: () => Strategy;
@@ -52,14 +56,7 @@ class TangledModel extends nn.Module {
     super();
     const [first, , , last] = this.layers;
     if (first !== undefined && last !== undefined) last.weight = first.weight;
-    // The values are the same on every rank and are not drawn.
-    let index = 0;
-    noGrad(() => {
-      for (const parameter of this.parameters()) {
-        const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
-        parameter.assign(fromData(values, parameter.shape, 'f32'));
-      }
-    });
+    filled(this);
   }
 
   /** Shape: x [B, 3] -> [B, 1]. */
@@ -212,51 +209,30 @@ const cases: Readonly<Record<string, (training: Training) => Promise<Numbers>>> 
   },
 };
 
-/** The outcome of a case on one rank. */
-interface Outcome {
-  numbers: number[];
-  parameters: Record<string, number[]>;
-}
-
-/** Runs a case on this rank. */
-async function runPart(name: string, strategy: Strategy, place: RankInThread): Promise<Outcome> {
+/** Runs a case on a rank, or without a strategy. */
+async function runCase(
+  run: (training: Training) => Promise<Numbers>,
+  strategy: (() => Strategy) | null,
+  { rank, size }: { readonly rank: number; readonly size: number },
+) {
   const model = new TangledModel();
-  const training = await parallelTraining(model, strategy);
-  return runCase(name, { model, ...training, ...batchesOf(place.rank, place.size) });
-}
-
-async function parallelTraining(
-  model: TangledModel,
-  strategy: Strategy,
-): Promise<Pick<Training, 'forward' | 'noSync'>> {
-  const parallel = await parallelize(model, strategy);
-  return {
-    forward: (x) => parallel.forward(x),
-    noSync: (body) => parallel.noSync(body),
-  };
-}
-
-/** Runs a case on one rank without a strategy. */
-function runAlone(name: string): Promise<Outcome> {
-  const model = new TangledModel();
-  return runCase(name, {
+  const trained =
+    strategy === null
+      ? { forward: (x: Tensor) => model.forward(x), noSync: <T>(body: () => T) => body() }
+      : await parallelize(model, strategy());
+  const numbers = await run({
     model,
-    forward: (x) => model.forward(x),
-    noSync: (body) => body(),
-    ...batchesOf(0, 1),
+    optimizer: new optim.AdamW(model.parameters(), { lr: 0.01 }),
+    forward: (x) => trained.forward(x),
+    noSync: (body) => trained.noSync(body),
+    ...batchesOf(rank, size),
   });
+  const state = await stateOf(model);
+  expect(Object.keys(state)).toHaveLength(10);
+  return { numbers, state };
 }
 
-async function runCase(name: string, parts: Omit<Training, 'optimizer'>): Promise<Outcome> {
-  const { model } = parts;
-  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
-  const numbers = await cases[name]?.({ ...parts, optimizer });
-  const parameters: Record<string, number[]> = {};
-  for (const [key, { bytes }] of Object.entries(await model.stateDict())) {
-    parameters[key] = Array.from(new Float32Array(bytes.slice().buffer));
-  }
-  return { numbers: [...(numbers ?? [])], parameters };
-}
+const alone = oncePerKey((run: (typeof cases)[string]) => runCase(run, null, { rank: 0, size: 1 }));
 
 function batchesOf(rank: number, size: number): Pick<Training, 'batch' | 'wholeBatch'> {
   const items = (step: number, first: number, count: number): ReturnType<Training['batch']> => {
@@ -285,15 +261,6 @@ export function testShardingCases(
   sizes: readonly number[],
   casesOfVariant: number = Object.keys(cases).length,
 ): void {
-  const alone = new Map<string, Outcome>();
-
-  beforeAll(async () => {
-    for (const name of Object.keys(cases)) {
-      const [outcome] = await onRanks(1, () => runAlone(name));
-      if (outcome !== undefined) alone.set(name, outcome);
-    }
-  });
-
   describe.each(sizes)('on %i ranks', (size) => {
     const possible = Object.entries(variants).filter(([, { ranks: only = size }]) => only === size);
 
@@ -304,18 +271,16 @@ export function testShardingCases(
         { name: 'dp', size: size / replicas },
       ].slice(replicas === 1 ? 1 : 0);
 
-      it.each(someForRow({ row, rows: rows.length }, Object.keys(cases), casesOfVariant))(
+      it.each(someForRow({ row, rows: rows.length }, Object.entries(cases), casesOfVariant))(
         'ends as one rank does: %s',
-        async (name) => {
-          const expected = alone.get(name);
-          const names = Object.keys(expected?.parameters ?? {});
-          expect(names).toHaveLength(10);
-          const ranks = await onRanks(size, (place) => runPart(name, strategy(), place), { axes });
-          for (const found of ranks) {
-            expect(Object.keys(found.parameters)).toEqual(names);
-            expectClose(found.numbers, expected?.numbers);
-            for (const each of names) {
-              expectClose(found.parameters[each], expected?.parameters[each]);
+        async (__, run) => {
+          const expected = await alone(run);
+          const ranks = await onRanks(size, (place) => runCase(run, strategy, place), { axes });
+          for (const { numbers, state } of ranks) {
+            expectClose(numbers, expected.numbers);
+            expect(Object.keys(state)).toEqual(Object.keys(expected.state));
+            for (const [name, values] of Object.entries(expected.state)) {
+              expectClose(state[name] ?? [], values);
             }
           }
         },
@@ -325,11 +290,6 @@ export function testShardingCases(
 }
 
 /** Compares results whose sums were added in another order. Adam's division can enlarge the rounding differences. */
-function expectClose(found: readonly number[] = [], expected: readonly number[] = []): void {
-  expect(found).toHaveLength(expected.length);
-  expected.forEach((value, index) => {
-    expect(Math.abs((found[index] ?? NaN) - value)).toBeLessThan(
-      2e-5 * Math.max(1, Math.abs(value)),
-    );
-  });
+function expectClose(found: readonly number[], expected: readonly number[]): void {
+  assertAllclose(found, expected, { rtol: 1e-5, atol: 1e-5 });
 }

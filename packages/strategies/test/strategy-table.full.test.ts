@@ -1,5 +1,5 @@
 import { stepCounts } from './ranks/step-counts.ts';
-import { testStrategyTable } from './strategy-table-worlds.ts';
+import { testStrategyTable, variants } from './strategy-table-worlds.ts';
 
 // The slow test has every variant train all tasks.
-testStrategyTable([3], stepCounts.few, 1);
+testStrategyTable(variants, [3], { steps: stepCounts.few, tasksOfVariant: 1 });

@@ -1,4 +1,4 @@
 import { stepCounts } from './ranks/step-counts.ts';
-import { testStrategyTable } from './strategy-table-worlds.ts';
+import { testStrategyTable, variants } from './strategy-table-worlds.ts';
 
-testStrategyTable([1, 2, 3, 4], stepCounts.many);
+testStrategyTable(variants, [1, 2, 3, 4], { steps: stepCounts.many });

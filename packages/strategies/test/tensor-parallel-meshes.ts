@@ -1,10 +1,12 @@
-import { createHash } from 'node:crypto';
 import { manualSeed, type nn, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { compose, ddp, fsdp, parallelize, tensorParallel, zero } from '@shardwise/strategies';
+import { assertAllclose } from '@shardwise/testing';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { hashOf } from '../../../test/support/model-values.ts';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { someForRow } from '../../../test/support/some-for-row.ts';
+import { meanOverRanks, oncePerKey } from './as-one-rank.ts';
 import { batchOf, sequences, type Training, trainings } from './ranks/tensor-parallel-models.ts';
 
 const maxNorm = 0.5;
@@ -92,9 +94,7 @@ async function run(
     losses.push(await loss.item());
     norms.push(await norm.item());
   }
-  const hash = createHash('sha256');
-  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
-  return { losses, norms, hash: hash.digest('hex') };
+  return { losses, norms, hash: await hashOf(model) };
 }
 
 /** The tolerance for sums that were added in another order. */
@@ -112,14 +112,7 @@ export function tensorParallelTable(
   steps: number,
   { hasAll }: { readonly hasAll: boolean } = { hasAll: true },
 ): void {
-  const alone = new Map<string, Trained>();
-
-  beforeAll(async () => {
-    for (const [name, training] of Object.entries(trainings)) {
-      const [trained] = await onRanks(1, () => trainAlone(training, steps), onCpu);
-      if (trained !== undefined) alone.set(name, trained);
-    }
-  });
+  const alone = oncePerKey((training: Training) => trainAlone(training, steps), onCpu);
 
   describe.each(meshes)(
     'tensor parallelism on a mesh of replicas $replicas, dp $dp, tp $tp',
@@ -148,26 +141,15 @@ export function tensorParallelTable(
           axes,
           ...onCpu,
         });
-        const expected = alone.get(name);
-        expect(expected?.losses).toHaveLength(steps);
-        expected?.losses.forEach((loss, step) => {
-          // All ranks along tp report the same loss.
-          const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
-          expect(Math.abs(mean - loss) / loss, `loss of step ${step}`).toBeLessThan(TOLERANCE);
-        });
-        for (let first = 0; first < size; first += tp) {
-          for (const { losses } of each.slice(first, first + tp)) {
-            expect(losses).toEqual(each[first]?.losses);
-          }
+        const { losses, norms } = await alone(training);
+        expect(losses).toHaveLength(steps);
+        // All ranks along tp report the same loss.
+        const means = meanOverRanks(each.map((own) => own.losses));
+        assertAllclose(means, losses, { rtol: TOLERANCE, atol: 0 });
+        for (const [rank, own] of each.entries()) {
+          expect(own.losses).toEqual(each[rank - (rank % tp)]?.losses);
+          assertAllclose(own.norms, norms, { rtol: 1e-4, atol: 0 });
         }
-        expected?.norms.forEach((norm, step) => {
-          for (const { norms } of each) {
-            expect(
-              Math.abs((norms[step] ?? NaN) - norm) / norm,
-              `norm of step ${step}`,
-            ).toBeLessThan(1e-4);
-          }
-        });
         expect(new Set(each.map(({ hash }) => hash)).size).toBe(1);
       });
     },

@@ -38,6 +38,7 @@ import {
 import { interpreter } from '@shardwise/testing';
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 import { failureOf } from './failure-of.ts';
 import {
   batchOf,
@@ -274,10 +275,6 @@ const size = 4;
 /** Runs `body` as each of the 4 ranks that divide the layers. */
 function onParts<T>(body: (rank: RankInThread) => T | Promise<T>): Promise<readonly T[]> {
   return onRanks(size, body, { axes: [{ name: 'tp', size }] });
-}
-
-async function valuesOf(values: Tensor): Promise<number[]> {
-  return Array.from(await values.data(), Number);
 }
 
 function expectClose(found: readonly number[], expected: readonly number[], digits: number): void {

@@ -1,4 +1,4 @@
-import { fromData, nn, noGrad, optim, ShardwiseError, type Tensor } from '@shardwise/core';
+import { fromData, nn, noGrad, optim, type Tensor } from '@shardwise/core';
 import {
   ddp,
   join,
@@ -6,19 +6,10 @@ import {
   parallelize,
   ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-
-/** The results on one rank of a training in which ranks have different numbers of batches. */
-interface Ended {
-  steps: number;
-  weight: number[];
-  seen: number;
-  error: {
-    code: string;
-    message: string;
-  } | null;
-}
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
+import { failureOf } from './failure-of.ts';
 
 /** A model in which the gradient of each weight is its input. It counts its training passes. */
 class Scale extends nn.Module {
@@ -34,150 +25,123 @@ class Scale extends nn.Module {
   }
 }
 
-interface Case {
-  /** The number of batches of a rank. */
-  readonly batches: (rank: number, size: number) => number;
+interface Training {
+  /** The number of batches of each rank. */
+  readonly batches: readonly number[];
   readonly options?: JoinOptions;
   readonly zeroRedundancy?: boolean;
   /** Replaces the single forward and backward pass for each batch. */
   readonly pass?: (forward: () => Tensor) => void;
 }
 
-const cases: Readonly<Record<string, Case>> = {
-  'later ranks have more': { batches: (rank) => rank + 1 },
-  'rank 0 has more': { batches: (rank, size) => size - rank },
-  'all have as many': { batches: () => 2 },
-  'one rank has none': { batches: (rank) => (rank === 1 ? 0 : 3) },
-  'divided by those that take part': {
-    batches: (rank) => rank + 1,
-    options: { divideByInitialWorldSize: false },
-  },
-  'with a ZeroRedundancyOptimizer': { batches: (rank) => rank + 1, zeroRedundancy: true },
-  'evaluating between forward and backward': {
-    batches: (rank) => rank + 1,
-    pass: (forward) => {
-      const loss = forward();
-      noGrad(forward);
-      loss.backward();
-    },
-  },
-  'with two backward passes for one forward pass': {
-    batches: (rank) => rank + 1,
-    pass: (forward) => {
-      const loss = forward();
-      loss.backward();
-      loss.backward();
-    },
-  },
-  'stopping with the first': {
-    batches: (rank) => 2 * rank + 2,
-    options: { throwOnEarlyTermination: true },
-  },
-};
-
-async function train(
-  { batches, options, zeroRedundancy = false, pass = (forward) => forward().backward() }: Case,
-  { rank, size }: RankInThread,
-): Promise<Ended> {
-  const model = new Scale();
-  const parallel = await parallelize(model, ddp());
-  const settings = { lr: 1 };
-  const plain = new optim.SGD(model.parameters(), settings);
-  const sharded = new ZeroRedundancyOptimizer(model.parameters(), optim.SGD, settings);
-  const optimizer = zeroRedundancy ? sharded : plain;
-  let steps = 0;
-  let error: Ended['error'] = null;
-  const body = async (): Promise<void> => {
-    for (let batch = 0; batch < batches(rank, size); batch++) {
+/** Trains on three ranks with different numbers of batches, and then makes one more step on all of them. */
+function train({
+  batches,
+  options,
+  zeroRedundancy = false,
+  pass = (forward) => forward().backward(),
+}: Training) {
+  return onRanks(batches.length, async ({ rank }) => {
+    const model = new Scale();
+    const parallel = await parallelize(model, ddp());
+    const settings = { lr: 1 };
+    const plain = new optim.SGD(model.parameters(), settings);
+    const sharded = new ZeroRedundancyOptimizer(model.parameters(), optim.SGD, settings);
+    const optimizer = zeroRedundancy ? sharded : plain;
+    const forward = (): Tensor => parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32'));
+    let steps = 0;
+    const body = async (): Promise<void> => {
+      for (; steps < (batches[rank] ?? 0); steps++) {
+        optimizer.zeroGrad();
+        pass(forward);
+        await optimizer.step();
+      }
+    };
+    const error = await failureOf(
+      join(zeroRedundancy ? [parallel, sharded] : [parallel], body, options),
+    );
+    if (error === null) {
       optimizer.zeroGrad();
-      pass(() => parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')));
+      forward().backward();
       await optimizer.step();
-      steps++;
     }
-  };
-  try {
-    await join(zeroRedundancy ? [parallel, sharded] : [parallel], body, options);
-    // All ranks make one more step.
-    optimizer.zeroGrad();
-    parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')).backward();
-    await optimizer.step();
-  } catch (caught) {
-    if (!ShardwiseError.isInstance(caught)) throw caught;
-    error = { code: caught.code, message: caught.message };
-  }
-  const weight = [model.weight, model.other].map(async (each) =>
-    Array.from(await each.data(), Number),
-  );
-  return {
-    steps,
-    weight: (await Promise.all(weight)).flat(),
-    seen: Number((await model.seen.data())[0]),
-    error,
-  };
+    const { weight, other, seen } = model;
+    const weights = [...(await valuesOf(weight)), ...(await valuesOf(other))];
+    return { steps, error, weights, seen: await seen.item() };
+  });
 }
-
-async function observe(context: RankInThread): Promise<Record<string, Ended>> {
-  const found: Record<string, Ended> = {};
-  for (const [name, each] of Object.entries(cases)) found[name] = await train(each, context);
-  return found;
-}
-
-const size = 3;
-let ranks: readonly Record<string, Ended>[] = [];
-
-beforeAll(async () => {
-  ranks = await onRanks(size, observe);
-});
 
 describe('ranks with different numbers of batches', () => {
   // A batch of rank r has the gradient r + 1. The learning rate is 1.
-  it.each([
-    ['later ranks have more', [1, 2, 3], (1 + 2 + 3 + 2 + 3 + 3) / 3],
-    ['rank 0 has more', [3, 2, 1], (1 + 2 + 3 + 1 + 2 + 1) / 3],
-    ['all have as many', [2, 2, 2], 2 * 2],
-    ['one rank has none', [3, 0, 3], (3 * (1 + 3)) / 3],
-    ['divided by those that take part', [1, 2, 3], 2 + 2.5 + 3],
-    ['with a ZeroRedundancyOptimizer', [1, 2, 3], (1 + 2 + 3 + 2 + 3 + 3) / 3],
-  ] as const)('end with one model: %s', (name, steps, distance) => {
-    expect(ranks.map((rank) => rank[name]?.steps)).toEqual(steps);
-    for (const rank of ranks) {
-      expect(rank[name]?.error).toBeNull();
-      // All ranks then make one more step, whose gradient is 2.
-      const [first = NaN, ...others] = rank[name]?.weight ?? [];
-      expect(first).toBeCloseTo(-distance - 2, 5);
-      expect(others).toHaveLength(2);
-      for (const value of others) expect(value / 10).toBeCloseTo(-distance - 2, 5);
-      expect(rank[name]?.weight).toEqual(ranks[0]?.[name]?.weight);
-    }
-  });
+  const more = { batches: [1, 2, 3] };
+  const all = (1 + 2 + 3 + 2 + 3 + 3) / 3;
 
-  it.each([
-    ['evaluating between forward and backward', 'no backward pass before the next forward pass'],
-    ['with two backward passes for one forward pass', 'a second backward pass'],
-  ])('are refused %s, which the others would not know of', (name, found) => {
-    for (const rank of ranks) {
-      expect(rank[name]?.error?.code).toBe('TENSOR_STATE');
-      expect(rank[name]?.error?.message).toContain(
+  it.each<[string, Training, distance: number]>([
+    ['later ranks have more', more, all],
+    ['rank 0 has more', { batches: [3, 2, 1] }, (1 + 2 + 3 + 1 + 2 + 1) / 3],
+    ['all have as many', { batches: [2, 2, 2] }, 2 * 2],
+    ['one rank has none', { batches: [3, 0, 3] }, (3 * (1 + 3)) / 3],
+    [
+      'divided by those that take part',
+      { ...more, options: { divideByInitialWorldSize: false } },
+      2 + 2.5 + 3,
+    ],
+    ['with a ZeroRedundancyOptimizer', { ...more, zeroRedundancy: true }, all],
+  ])(
+    'end with one model, and share the buffers of a rank that has batches: %s',
+    async (_, training, distance) => {
+      const ranks = await train(training);
+      const { batches } = training;
+      expect(ranks.map(({ steps }) => steps)).toEqual(batches);
+      for (const { error, weights, seen } of ranks) {
+        expect(error).toBeNull();
+        // All ranks then make one more step, whose gradient is 2.
+        const [first = NaN, ...others] = weights;
+        expect(first).toBeCloseTo(-distance - 2, 5);
+        expect(others).toHaveLength(2);
+        for (const value of others) expect(value / 10).toBeCloseTo(-distance - 2, 5);
+        expect(weights).toEqual(ranks[0]?.weights);
+        expect(seen).toBe(Math.max(...batches) + 1);
+      }
+    },
+  );
+
+  it.each<[string, string, Required<Training>['pass']]>([
+    [
+      'evaluating between forward and backward',
+      'no backward pass before the next forward pass',
+      (forward) => {
+        const loss = forward();
+        noGrad(forward);
+        loss.backward();
+      },
+    ],
+    [
+      'with two backward passes for one forward pass',
+      'a second backward pass',
+      (forward) => {
+        const loss = forward();
+        loss.backward();
+        loss.backward();
+      },
+    ],
+  ])('are refused %s, which the others would not know of', async (_, found, pass) => {
+    for (const { error } of await train({ ...more, pass })) {
+      expect(error?.code).toBe('TENSOR_STATE');
+      expect(error?.message).toContain(
         `one backward pass for each forward pass inside join: ${found}`,
       );
     }
   });
 
-  it('share the buffers of a rank that has batches', () => {
-    for (const [name, { options, pass }] of Object.entries(cases)) {
-      const most = Math.max(...ranks.map((rank) => rank[name]?.steps ?? NaN));
-      if (options?.throwOnEarlyTermination === true || pass !== undefined) continue;
-      for (const rank of ranks) expect(rank[name]?.seen, name).toBe(most + 1);
-    }
-  });
-
-  it('stop with an error on all of them when the first has run out, where that is asked for', () => {
-    const all = ranks.map((rank) => rank['stopping with the first']);
+  it('stop with an error on all of them when the first has run out, where that is asked for', async () => {
+    const options = { throwOnEarlyTermination: true };
+    const ranks = await train({ batches: [2, 4, 6], options });
     // The other ranks finish the step that was under way when rank 0 ended.
-    expect(all.map((each) => each?.steps)).toEqual([2, 3, 3]);
-    for (const each of all) {
-      expect(each?.error?.code).toBe('DATA');
-      expect(each?.error?.message).toContain('the same number of batches on each of 3 ranks');
+    expect(ranks.map(({ steps }) => steps)).toEqual([2, 3, 3]);
+    for (const { error } of ranks) {
+      expect(error?.code).toBe('DATA');
+      expect(error?.message).toContain('the same number of batches on each of 3 ranks');
     }
   });
 });

@@ -18,8 +18,11 @@ import {
 } from '@shardwise/strategies';
 import { onRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { someForRow } from '../../../test/support/some-for-row.ts';
+import { expectAsOneRank, type Trained } from './as-one-rank.ts';
 import { failureOf } from './failure-of.ts';
+import { filled } from './filled.ts';
 
 const findUnusedParameters = true;
 const bf16 = { parameterDtype: 'bf16', reduceDtype: 'f32' } as const;
@@ -107,13 +110,7 @@ class Parts extends nn.Module {
 
   constructor() {
     super();
-    let index = 0;
-    noGrad(() => {
-      for (const parameter of this.parameters()) {
-        const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
-        parameter.assign(fromData(values, parameter.shape, 'f32'));
-      }
-    });
+    filled(this);
   }
 
   /** Shape: x [B, 4] -> []. */
@@ -164,31 +161,14 @@ function optimizerOf(model: nn.Module): optim.AdamW {
   return new optim.AdamW(model.parameters(), settings);
 }
 
-async function read(model: nn.Module): Promise<Record<string, number[]>> {
-  const found: Record<string, number[]> = {};
-  for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
-    found[name] = Array.from(new Float32Array(bytes.slice().buffer));
-  }
-  return found;
-}
-
-interface Trained {
-  losses: number[];
-  parameters: Record<string, number[]>;
-  /** The collectives of each step, sorted, because they are listed as they end. */
-  messages: string[][];
-}
-async function train(
-  strategy: Strategy,
-  program: keyof typeof programs,
-  rank: number,
-): Promise<Trained> {
+async function train(strategy: Strategy, program: keyof typeof programs, rank: number) {
   const { steps } = programs[program];
   const passes: readonly Pass[] = programs[program].passes;
   const model = new Parts();
   const parallel = await parallelize(model, strategy);
   const optimizer = optimizerOf(model);
   const losses: number[] = [];
+  /** The collectives of each step, sorted, because they are listed as they end. */
   const messages: string[][] = [];
   for (let step = 0; step < steps; step++) {
     const sent: string[] = [];
@@ -218,7 +198,7 @@ async function train(
     unsubscribe();
     messages.push(sent.toSorted());
   }
-  return { losses, parameters: await read(model), messages };
+  return { losses, state: await stateOf(model), messages };
 }
 
 const programNames = [
@@ -251,14 +231,8 @@ async function reversed(strategy: Strategy): Promise<void> {
   await optimizer.step();
 }
 
-interface Alone {
-  /** The mean of the losses of the ranks, for each pass. */
-  readonly losses: readonly number[];
-  readonly parameters: Readonly<Record<string, readonly number[]>>;
-}
-
 /** Trains on one rank with the batches of all, where each parameter has a gradient, of zeros at least. */
-async function trainAlone(name: keyof typeof programs, size: number): Promise<Alone> {
+async function trainAlone(name: keyof typeof programs, size: number): Promise<Trained> {
   const { steps, passes } = programs[name];
   const model = new Parts();
   const optimizer = optimizerOf(model);
@@ -287,7 +261,7 @@ async function trainAlone(name: keyof typeof programs, size: number): Promise<Al
     await optimizer.step();
     for (const loss of made) losses.push(await loss.item());
   }
-  return { losses, parameters: await read(model) };
+  return { losses, state: await stateOf(model) };
 }
 
 /**
@@ -322,20 +296,8 @@ export function unusedParametersTable(
             train(strategy(), program, second === 'tp' ? mesh.coordinate('dp') : rank),
           { axes },
         );
-        expect(each[0]?.losses).toHaveLength(alone?.losses.length ?? NaN);
-        alone?.losses.forEach((loss, index) => {
-          const mean = each.reduce((sum, { losses }) => sum + (losses[index] ?? NaN), 0) / size;
-          expect(Math.abs(mean - loss), `loss ${index}`).toBeLessThan(tolerance);
-        });
-        for (const [index, { parameters, messages }] of each.entries()) {
-          expect(parameters).toEqual(each[0]?.parameters);
-          expect(Object.keys(parameters)).toEqual(Object.keys(alone?.parameters ?? {}));
-          for (const [name, values] of Object.entries(alone?.parameters ?? {})) {
-            values.forEach((value, at) => {
-              const difference = Math.abs((parameters[name]?.[at] ?? NaN) - value);
-              expect(difference, `${name}[${at}]`).toBeLessThan(tolerance);
-            });
-          }
+        expectAsOneRank(each, alone, { rtol: 0, atol: tolerance });
+        for (const [index, { messages }] of each.entries()) {
           const counts = messages.map((sent) => sent.length);
           expect(Math.min(...counts)).toBeGreaterThan(0);
           // Ranks with other batches run other layers, and so have other messages within layers.

@@ -18,11 +18,12 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import { assertAllclose } from '@shardwise/testing';
 import { onRanks } from '@shardwise/testing/node';
 import * as fc from 'fast-check';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { someForRow } from '../../../test/support/some-for-row.ts';
+import { expectAsOneRank, oncePerKey, type Trained } from './as-one-rank.ts';
 
 /** Ways to use a model's parameters outside its layers. Each adds a number to the loss. */
 const uses = {
@@ -87,12 +88,6 @@ interface Program {
   microbatches: number;
   /** The number of a parameter that does not train. */
   frozen: number | null;
-}
-
-interface Outcome {
-  losses: number[];
-  /** The numbers that actions returned, and all parameters at the end. */
-  numbers: number[];
 }
 
 const steps = 2;
@@ -178,28 +173,17 @@ function strategiesFor({
   );
 }
 
-/** Trains on this rank by each of these programs. */
-async function trainBy(
-  chosen: readonly Program[],
-  strategy: () => Strategy,
-  mesh: Mesh,
-): Promise<readonly Outcome[]> {
-  const outcomes: Outcome[] = [];
-  const { rank, size } = mesh.group('dp');
-  for (const program of chosen) {
-    const net = build(program);
-    const parallel = await parallelize(net, strategy());
-    outcomes.push(await train(program, net, parallel, { rank, size }));
-  }
-  return outcomes;
+/** Trains on this rank. */
+async function trainBy(program: Program, strategy: () => Strategy, mesh: Mesh): Promise<Trained> {
+  const net = build(program);
+  return train(program, net, await parallelize(net, strategy()), mesh.group('dp'));
 }
 
-/** Trains on one rank without a strategy. */
-function trainAlone(program: Program): Promise<Outcome> {
+const alone = oncePerKey((program: Program) => {
   const net = build(program);
   const forward = (x: Tensor): Tensor => net.forward(x);
   return train(program, net, { forward, noSync: (body) => body() }, { rank: 0, size: 1 });
-}
+});
 
 function build({ inside, frozen }: Program): Net {
   const net = new Net(inside);
@@ -217,9 +201,11 @@ async function train(
   net: Net,
   passes: Passes,
   { rank, size }: { readonly rank: number; readonly size: number },
-): Promise<Outcome> {
+): Promise<Trained> {
   const optimizer = new optim.SGD(net.parameters(), { lr: 0.05, momentum: 0.5 });
-  const [losses, numbers]: [number[], number[]] = [[], []];
+  const losses: number[] = [];
+  /** What actions returned. */
+  const numbers: number[] = [];
   const share = globalBatch / size / microbatches;
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
@@ -240,10 +226,7 @@ async function train(
     await optimizer.step();
     losses.push(await parts.reduce((sum, part) => sum.add(part)).item());
   }
-  for (const { bytes } of Object.values(await net.stateDict())) {
-    numbers.push(...new Float32Array(bytes.slice().buffer));
-  }
-  return { losses, numbers };
+  return { losses, state: { ...(await stateOf(net)), numbers } };
 }
 
 /** Shape: -> [count, columns]. */
@@ -292,14 +275,6 @@ const meshes = [
 
 /** Tests on every mesh that each strategy trains as one rank does, by so many of the programs. */
 export function testUsesOutsideForward(programsOfStrategy: number = programs.length): void {
-  const alone = new Map<Program, Outcome>();
-
-  beforeAll(async () => {
-    await onRanks(1, async () => {
-      for (const each of programs) alone.set(each, await trainAlone(each));
-    });
-  });
-
   describe.each(meshes)(
     'a model whose parameters are used outside of its forward pass, on a mesh of dp $dp, tp $tp',
     (mesh) => {
@@ -309,19 +284,12 @@ export function testUsesOutsideForward(programsOfStrategy: number = programs.len
 
       it.each(rows)('trains as one rank does: %s', async (_, strategy, row) => {
         const chosen = someForRow({ row, rows: rows.length }, programs, programsOfStrategy);
-        const ranks = await onRanks(size, (rank) => trainBy(chosen, strategy, rank.mesh), { axes });
         expect(chosen.length).toBeGreaterThanOrEqual(programsOfStrategy);
-        for (const [index, program] of chosen.entries()) {
-          const text = JSON.stringify(program);
-          const expected = alone.get(program) ?? expect.fail(text);
-          const found = ranks.map((rank) => rank[index]);
-          const means = expected.losses.map(
-            (_, step) => found.reduce((sum, each) => sum + (each?.losses[step] ?? NaN), 0) / size,
-          );
-          assertAllclose(means, expected.losses, { rtol: 0, atol: 1e-5 });
-          for (const each of found) {
-            assertAllclose(each?.numbers ?? [], expected.numbers, { rtol: 0, atol: 1e-5 });
-          }
+        for (const program of chosen) {
+          const ranks = await onRanks(size, (rank) => trainBy(program, strategy, rank.mesh), {
+            axes,
+          });
+          expectAsOneRank(ranks, await alone(program), { rtol: 0, atol: 1e-5 });
         }
       });
     },

@@ -15,8 +15,8 @@ import {
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 import { GPT } from '../../../examples/gpt/model.ts';
 
@@ -42,23 +42,11 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-type Observations = Record<
-  string,
-  {
-    /** The losses with plans for any size. `exact` has those with a separate plan for each size. */
-    losses: number[];
-    exact: number[];
-    plans: number;
-  }
->;
-
 /** 20 different lengths. They are even, so that two ranks can share them. */
 const lengths = Array.from({ length: 20 }, (_, step) => 18 + 2 * ((step * 7) % 20));
 
-async function train(
-  { strategy, ownLengths }: Case,
-  rank: number,
-): Promise<{ losses: number[]; plans: number }> {
+/** Returns the losses, and the number of plans that were made. */
+async function train({ strategy, ownLengths }: Case, rank: number) {
   manualSeed(0);
   const model = new GPT({ vocabularySize: 24, contextLength: 64, layers: 1, heads, channels: 16 });
   const parallel = await parallelize(model, strategy);
@@ -82,38 +70,28 @@ async function train(
   return { losses, plans: statistics().plansMade - before };
 }
 
-async function trainAll({ rank, mesh, device }: RankInThread): Promise<Observations> {
-  const found: Observations = {};
-  for (const [name, each] of Object.entries(cases)) {
-    // This makes the device need a program for each size.
-    Object.defineProperty(device, 'compileSized', { value: undefined, configurable: true });
-    setRank({ device, mesh });
-    const { losses: exact } = await train(each, rank);
-    Reflect.deleteProperty(device, 'compileSized');
-    setRank({ device, mesh });
-    found[name] = { exact, ...(await train(each, rank)) };
-  }
-  return found;
-}
-
 const size = 2;
 
 describe(`sequences of 20 lengths on ${size} ranks`, () => {
-  let ranks: readonly Observations[] = [];
-
-  beforeAll(async () => {
-    ranks = await onRanks(size, trainAll, onCpu);
-  });
-
-  it.each(Object.keys(cases))(
+  it.each(Object.entries(cases))(
     '%s: make at most eight plans, with the losses of exact ones',
-    (name) => {
-      for (const rank of ranks) {
-        const { losses = [], exact = [], plans } = rank[name] ?? {};
-        expect(losses).toHaveLength(20);
-        losses.forEach((loss, step) => expect(loss).toBeCloseTo(exact[step] ?? NaN, 5));
-        expect(plans).toBeLessThanOrEqual(8);
-      }
+    async (_, each) => {
+      await onRanks(
+        size,
+        async ({ rank, mesh, device }) => {
+          // This makes the device need a program for each size.
+          Object.defineProperty(device, 'compileSized', { value: undefined, configurable: true });
+          setRank({ device, mesh });
+          const exact = await train(each, rank);
+          Reflect.deleteProperty(device, 'compileSized');
+          setRank({ device, mesh });
+          const { losses, plans } = await train(each, rank);
+          expect(losses).toHaveLength(20);
+          losses.forEach((loss, step) => expect(loss).toBeCloseTo(exact.losses[step] ?? NaN, 5));
+          expect(plans).toBeLessThanOrEqual(8);
+        },
+        onCpu,
+      );
     },
   );
 });

@@ -9,38 +9,15 @@ import {
   ones,
   optim,
   type Plan,
-  type ShardwiseError,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
-import { currentSession } from '@shardwise/core/extend';
 import { explain, parallelize, planFor } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
+import { onRanks } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 import { failureOf } from './failure-of.ts';
-
-interface Observations {
-  explained: string;
-  /**
-   * The weight, the running mean and the loss of the next step, as they were saved. `loaded` has them as they were
-   * loaded.
-   */
-  saved: number[];
-  loaded: number[];
-  /**
-   * The error of a save that does not declare that the ranks differ, in parameters. `unsaidStates` is the same if only
-   * optimizer states differ.
-   */
-  unsaid: ShardwiseError | null;
-  unsaidStates: ShardwiseError | null;
-  /**
-   * The errors of loading the model, of loading the optimizer, and of an export, on another number of ranks or on none.
-   */
-  model: ShardwiseError | null;
-  optimizer: ShardwiseError | null;
-  exported: ShardwiseError | null;
-}
 
 class Net extends nn.Module {
   readonly weight = new nn.Parameter(Float32Array.of(0.5, -0.5), [1, 2, 1, 1]);
@@ -71,57 +48,6 @@ function independent(says: boolean): Strategy {
   };
 }
 
-async function observe(
-  { rank, group }: RankInThread,
-  directory: string,
-  saves: boolean,
-): Promise<Observations> {
-  const trainings = await Promise.all(
-    [true, true, false, false].map((says) => begin(independent(says))),
-  );
-  const [first, second, unmarked, equal] = trainings;
-  if (first === undefined || second === undefined) throw new RangeError('two trainings');
-  if (unmarked === undefined || equal === undefined) throw new RangeError('two others');
-  const folder = `${directory}/varying`;
-  const found: Observations = {
-    explained: explain(planFor(new Net(), independent(true))),
-    saved: [],
-    loaded: [],
-    unsaid: null,
-    unsaidStates: null,
-    model: null,
-    optimizer: null,
-    exported: null,
-  };
-  if (saves) {
-    await train(first, rank, 3);
-    const { model, optimizer } = first;
-    await checkpoints.save(folder, { step: 3, model, optimizer }, { group });
-    found.saved = await next(first, rank);
-    await train(unmarked, rank, 3);
-    found.unsaid = await failureOf(
-      checkpoints.save(`${directory}/unsaid`, { step: 3, ...unmarked }, { group }),
-    );
-    // The parameters are made equal again, while the optimizer's states differ.
-    await train(equal, rank, 3);
-    for (const parameter of equal.model.parameters()) parameter.assign(ones(parameter.shape));
-    found.unsaidStates = await failureOf(
-      checkpoints.save(`${directory}/states`, { step: 3, ...equal }, { group }),
-    );
-  }
-  const checkpoint = await checkpoints.load(folder);
-  found.model = await failureOf(checkpoints.loadModel(checkpoint, second.model));
-  found.optimizer = await failureOf(
-    checkpoints.loadOptimizer(checkpoint, second.model, second.optimizer),
-  );
-  found.exported = await failureOf(
-    checkpoints.exportModel(folder, `${directory}/rank-${rank}.safetensors`),
-  );
-  if (saves) found.loaded = await next(second, rank);
-  await currentSession().realize([]);
-  return found;
-}
-
 type Training = Awaited<ReturnType<typeof begin>>;
 
 async function begin(strategy: Strategy) {
@@ -145,64 +71,78 @@ async function train(training: Training, rank: number, steps: number): Promise<T
   return loss;
 }
 
+/** Returns the weight, the running statistics and the loss of the next step. */
 async function next(training: Training, rank: number): Promise<number[]> {
-  const { model } = training;
-  const values = [model.weight, ...model.norm.namedBuffers().map(([, buffer]) => buffer)];
-  const numbers: number[] = [];
-  for (const each of values) numbers.push(...Array.from(await each.data(), Number));
+  const { weight, norm } = training.model;
+  const numbers = await valuesOf(weight);
+  for (const [, buffer] of norm.namedBuffers()) numbers.push(...(await valuesOf(buffer)));
   return [...numbers, await (await train(training, rank, 1)).item()];
 }
 
 describe('a model of which each rank has another one', () => {
   let directory = '';
-  let two: readonly Observations[] = [];
-  let three: readonly Observations[] = [];
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'shardwise-varying-'));
-    two = await onRanks(2, (rank) => observe(rank, directory, true));
-    three = await onRanks(3, (rank) => observe(rank, directory, false));
   });
 
   afterAll(() => rm(directory, { recursive: true, force: true }));
 
-  it('a model of which each rank has another one is explained as such', () => {
-    for (const { explained } of two) {
-      expect(explained).toMatch(/weight +f32 +\[1, 2, 1, 1\] +varying\(dp\) +varying\(dp\)/);
-    }
-  });
+  it('a model of which each rank has another one is explained as such', () =>
+    onRanks(2, () => {
+      expect(explain(planFor(new Net(), independent(true)))).toMatch(
+        /weight +f32 +\[1, 2, 1, 1\] +varying\(dp\) +varying\(dp\)/,
+      );
+    }));
 
-  it('a model of which each rank has another one is saved and loaded with parameters, buffers and states of each rank', () => {
-    const [first, second] = two;
-    expect(first?.saved).toHaveLength(8);
-    expect(first?.saved).not.toEqual(second?.saved);
-    for (const { model, optimizer, saved, loaded } of two) {
-      expect([model, optimizer]).toEqual([null, null]);
-      expect(loaded).toEqual(saved);
-    }
-  });
+  it('a model of which each rank has another one is saved and loaded with parameters, buffers and states of each rank, and is refused on another number of ranks, and as one model', async () => {
+    const folder = join(directory, 'varying');
+    const [first, second] = await onRanks(2, async ({ rank, group }) => {
+      const [training, other] = [await begin(independent(true)), await begin(independent(true))];
+      await train(training, rank, 3);
+      await checkpoints.save(folder, { step: 3, ...training }, { group });
+      const saved = await next(training, rank);
+      const checkpoint = await checkpoints.load(folder);
+      await checkpoints.loadModel(checkpoint, other.model);
+      await checkpoints.loadOptimizer(checkpoint, other.model, other.optimizer);
+      expect(await next(other, rank)).toEqual(saved);
+      return saved;
+    });
+    expect(first).toHaveLength(8);
+    expect(first).not.toEqual(second);
 
-  it('a model of which each rank has another one is refused on another number of ranks, and as one model', () => {
-    for (const { model, optimizer, exported } of three) {
-      expect(model?.code).toBe('CHECKPOINT');
-      expect(model?.message).toContain("weight (each of 2 ranks of 'dp' saved its own)");
-      expect(model?.message).toContain("norm.running_mean (each of 2 ranks of 'dp' saved its own)");
-      expect(optimizer?.message).toContain(
+    await onRanks(3, async ({ rank }) => {
+      const { model, optimizer } = await begin(independent(true));
+      const checkpoint = await checkpoints.load(folder);
+      const ofModel = await failureOf(checkpoints.loadModel(checkpoint, model));
+      expect(ofModel?.code).toBe('CHECKPOINT');
+      expect(ofModel?.message).toContain("weight (each of 2 ranks of 'dp' saved its own)");
+      expect(ofModel?.message).toContain(
+        "norm.running_mean (each of 2 ranks of 'dp' saved its own)",
+      );
+      await expect(checkpoints.loadOptimizer(checkpoint, model, optimizer)).rejects.toThrow(
         "weight.exp_avg (each of 2 ranks of 'dp' saved its own)",
       );
-      expect(exported?.message).toMatch(
-        /weight: each of 2 ranks of 'dp' saved its own\. Average the parameters/,
-      );
-    }
+      await expect(
+        checkpoints.exportModel(folder, join(directory, `rank-${rank}.safetensors`)),
+      ).rejects.toThrow(/weight: each of 2 ranks of 'dp' saved its own\. Average the parameters/);
+    });
   });
 
-  it('a model of which each rank has another one is not saved as if the ranks had the same, nor are its states', () => {
-    for (const { unsaid, unsaidStates } of two) {
+  it('a model of which each rank has another one is not saved as if the ranks had the same, nor are its states', () =>
+    onRanks(2, async ({ rank, group }) => {
+      const training = await begin(independent(false));
+      const { model } = training;
+      const save = (): Promise<unknown> =>
+        checkpoints.save(join(directory, 'unsaid'), { step: 3, ...training }, { group });
+      await train(training, rank, 3);
+      const unsaid = await failureOf(save());
       expect(unsaid?.code).toBe('CHECKPOINT');
       expect(unsaid?.message).toMatch(
         /ranks that are to have the same values have others, as ranks 0 and 1, of weight, .*exp_avg.*tensor\.markVarying/,
       );
-      expect(unsaidStates?.message).toMatch(/of weight\.exp_avg, weight\.exp_avg_sq/);
-    }
-  });
+      // The parameters are made equal again, while the optimizer's states differ.
+      for (const parameter of model.parameters()) parameter.assign(ones(parameter.shape));
+      await expect(save()).rejects.toThrow(/of weight\.exp_avg, weight\.exp_avg_sq/);
+    }));
 });

@@ -1,14 +1,8 @@
-import {
-  nn,
-  optim,
-  type ShardwiseError,
-  type Strategy,
-  type Tensor,
-  tensor,
-} from '@shardwise/core';
-import { fsdp, parallelize, zero } from '@shardwise/strategies';
-import { onRanks, type RankInThread } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { nn, optim, type Strategy, type Tensor, tensor } from '@shardwise/core';
+import { fsdp, parallelize, type PlannedModel, zero } from '@shardwise/strategies';
+import { onRanks } from '@shardwise/testing/node';
+import { describe, expect, it } from 'vitest';
+import { valuesOf } from '../../../test/support/model-values.ts';
 import { failureOf } from './failure-of.ts';
 
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
@@ -22,32 +16,7 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   'FSDP in f16': () => fsdp({ mixedPrecision: f16 }),
 };
 
-/** The message and the code of an error. Null if there was none. */
-type Observations = Record<
-  string,
-  {
-    /**
-     * The error of a step after backward passes that were all inside noSync. `thenOutside` is that of a step after
-     * another pass outside noSync.
-     */
-    onlyInside: ShardwiseError | null;
-    thenOutside: ShardwiseError | null;
-    /** The error of clipping between a pass that is reduced and one that waits. */
-    clipped: ShardwiseError | null;
-    /**
-     * The parameters after passes that add to clipped gradients. `factors` has them when the losses contain the factors
-     * instead.
-     */
-    clippedThenAdded: number[];
-    factors: number[];
-    /**
-     * The losses of a training whose last pass does not use all parameters with waiting gradients. `together` has those
-     * without noSync.
-     */
-    waited: number[];
-    together: number[];
-  }
->;
+type Branch = 'left' | 'right';
 
 /** A model with two branches of the same shapes. */
 class Branches extends nn.Module {
@@ -55,94 +24,9 @@ class Branches extends nn.Module {
   readonly right = constant(0.6);
 
   /** Shape: x [B, 2] -> [B, 2]. */
-  forward(x: Tensor, branch: 'left' | 'right'): Tensor {
+  forward(x: Tensor, branch: Branch): Tensor {
     return this[branch].forward(x);
   }
-}
-
-async function observe({ rank }: RankInThread): Promise<Observations> {
-  const found: Observations = {};
-  for (const [name, strategy] of Object.entries(strategies)) {
-    found[name] = {
-      ...(await noSyncOnly(strategy(), rank)),
-      clipped: await clippedBetween(strategy(), rank),
-      clippedThenAdded: await added(strategy(), true),
-      factors: await added(strategy(), false),
-      waited: await accumulated(strategy(), rank, true),
-      together: await accumulated(strategy(), rank, false),
-    };
-  }
-  return found;
-}
-
-async function noSyncOnly(
-  strategy: Strategy,
-  rank: number,
-): Promise<{ onlyInside: ShardwiseError | null; thenOutside: ShardwiseError | null }> {
-  const parallel = await parallelize(new Branches(), strategy);
-  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
-  const pass = (): void =>
-    parallel
-      .forward(tensor([[1, rank]]), 'left')
-      .sum()
-      .backward();
-  parallel.noSync(pass);
-  const onlyInside = await failureOf(optimizer.step());
-  pass();
-  return { onlyInside, thenOutside: await failureOf(optimizer.step()) };
-}
-
-async function clippedBetween(strategy: Strategy, rank: number): Promise<ShardwiseError | null> {
-  const parallel = await parallelize(new Branches(), strategy);
-  const pass = (): void =>
-    parallel
-      .forward(tensor([[1, rank]]), 'left')
-      .sum()
-      .backward();
-  pass();
-  parallel.noSync(pass);
-  return failureOf((async () => optim.clipGradNorm(parallel.module.parameters(), 0.1))());
-}
-
-/** The gradients of the first pass are [1, 2] in each row. Their norm is the root of 10, so clipping halves them. */
-async function added(strategy: Strategy, clips: boolean): Promise<number[]> {
-  const parallel = await parallelize(new Branches(), strategy);
-  const { left } = parallel.module;
-  const optimizer = new optim.SGD([left.weight], { lr: 1 });
-  const pass = (factor: number): void =>
-    parallel
-      .forward(tensor([[factor, 2 * factor]]), 'left')
-      .sum()
-      .backward();
-  pass(clips ? 1 : 0.5);
-  if (clips) optim.clipGradNorm([left.weight], Math.sqrt(10) / 2);
-  parallel.noSync(() => pass(2));
-  pass(4);
-  await optimizer.step();
-  return Array.from(await left.weight.data(), Number);
-}
-
-/** The first of two passes uses the left branch, and the second one the right branch. */
-async function accumulated(strategy: Strategy, rank: number, waits: boolean): Promise<number[]> {
-  const parallel = await parallelize(new Branches(), strategy);
-  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
-  const losses: number[] = [];
-  for (let step = 0; step < 3; step++) {
-    optimizer.zeroGrad();
-    const pass = (branch: 'left' | 'right'): Tensor => {
-      const loss = parallel
-        .forward(tensor([[1, rank + step]]), branch)
-        .square()
-        .sum();
-      loss.backward();
-      return loss;
-    };
-    const first = waits ? parallel.noSync(() => pass('left')) : pass('left');
-    const sum = first.add(pass('right'));
-    await optimizer.step();
-    losses.push(await sum.item());
-  }
-  return losses;
 }
 
 function constant(value: number): nn.Linear {
@@ -156,46 +40,89 @@ function constant(value: number): nn.Linear {
   return layer;
 }
 
-const size = 2;
+type Model = PlannedModel<Branches, [x: Tensor, branch: Branch], Tensor>;
 
-let ranks: readonly Observations[] = [];
+/** Sums the outputs for one row of a branch, and computes the gradients. */
+function pass(model: Model, row: readonly [number, number], branch: Branch = 'left'): void {
+  model
+    .forward(tensor([row]), branch)
+    .sum()
+    .backward();
+}
 
-beforeAll(async () => {
-  ranks = await onRanks(size, observe);
-});
+describe.each(Object.entries(strategies))(
+  'gradients that wait for their reduction: %s',
+  (_, strategy) => {
+    /** Runs `body` with the model as each of two ranks. */
+    const onModel = <T>(body: (model: Model, rank: number) => Promise<T>): Promise<readonly T[]> =>
+      onRanks(2, async ({ rank }) => body(await parallelize(new Branches(), strategy()), rank));
 
-describe.each(Object.keys(strategies))('gradients that wait for their reduction: %s', (name) => {
-  it('are not left out of a step: it is refused while no pass outside of noSync has averaged them', () => {
-    for (const rank of ranks) {
-      expect(rank[name]?.onlyInside?.code).toBe('TENSOR_STATE');
-      expect(rank[name]?.onlyInside?.message).toMatch(
-        /1 of 2 parameters have gradients of this rank alone.*: left\.weight\. Call the last backward\(\) of a step outside of noSync/,
-      );
-      expect(rank[name]?.thenOutside).toBeNull();
-    }
-  });
+    it('are not left out of a step: it is refused while no pass outside of noSync has averaged them', () =>
+      onModel(async (model, rank) => {
+        const optimizer = new optim.SGD(model.module.parameters(), { lr: 0.1 });
+        model.noSync(() => pass(model, [1, rank]));
+        const failure = await failureOf(optimizer.step());
+        expect(failure?.code).toBe('TENSOR_STATE');
+        expect(failure?.message).toMatch(
+          /1 of 2 parameters have gradients of this rank alone.*: left\.weight\. Call the last backward\(\) of a step outside of noSync/,
+        );
+        pass(model, [1, rank]);
+        expect(await failureOf(optimizer.step())).toBeNull();
+      }));
 
-  it('can have no other gradient put in their place, as by clipping', () => {
-    for (const rank of ranks) {
-      expect(rank[name]?.clipped?.message).toMatch(
-        /wait to be added to it\. Clip and unscale gradients after the last backward\(\)/,
-      );
-    }
-  });
+    it('can have no other gradient put in their place, as by clipping', () =>
+      onModel(async (model, rank) => {
+        pass(model, [1, rank]);
+        model.noSync(() => pass(model, [1, rank]));
+        expect(() => optim.clipGradNorm(model.module.parameters(), 0.1)).toThrow(
+          /wait to be added to it\. Clip and unscale gradients after the last backward\(\)/,
+        );
+      }));
 
-  it('add to gradients that were clipped before', () => {
-    for (const rank of ranks) {
-      expect(rank[name]?.clippedThenAdded).toHaveLength(4);
-      rank[name]?.clippedThenAdded.forEach((value, index) => {
-        expect(value).toBeCloseTo(rank[name]?.factors[index] ?? NaN, 2);
-      });
-    }
-  });
+    it('add to gradients that were clipped before', async () => {
+      // The gradients of the first pass are [1, 2] in each row. Their norm is the root of 10, so clipping halves them.
+      const weightAfter = (clips: boolean): Promise<readonly number[][]> =>
+        onModel(async (model) => {
+          const { weight } = model.module.left;
+          const factor = clips ? 1 : 0.5;
+          pass(model, [factor, 2 * factor]);
+          if (clips) optim.clipGradNorm([weight], Math.sqrt(10) / 2);
+          model.noSync(() => pass(model, [2, 4]));
+          pass(model, [4, 8]);
+          await new optim.SGD([weight], { lr: 1 }).step();
+          return valuesOf(weight);
+        });
+      const [expected = []] = await weightAfter(false);
+      for (const found of await weightAfter(true)) {
+        expect(found).toHaveLength(4);
+        found.forEach((value, index) => expect(value).toBeCloseTo(expected[index] ?? NaN, 2));
+      }
+    });
 
-  it('are averaged with the next pass outside of noSync, also of parameters that it does not use', () => {
-    for (const rank of ranks) {
-      expect(rank[name]?.together).toHaveLength(3);
-      expect(rank[name]?.waited).toEqual(rank[name]?.together);
-    }
-  });
-});
+    it('are averaged with the next pass outside of noSync, also of parameters that it does not use', async () => {
+      const lossesOf = (waits: boolean): Promise<readonly number[][]> =>
+        onModel(async (model, rank) => {
+          const optimizer = new optim.SGD(model.module.parameters(), { lr: 0.1 });
+          const losses: number[] = [];
+          for (let step = 0; step < 3; step++) {
+            optimizer.zeroGrad();
+            const lossOf = (branch: Branch): Tensor => {
+              const loss = model
+                .forward(tensor([[1, rank + step]]), branch)
+                .square()
+                .sum();
+              loss.backward();
+              return loss;
+            };
+            const first = waits ? model.noSync(() => lossOf('left')) : lossOf('left');
+            const sum = first.add(lossOf('right'));
+            await optimizer.step();
+            losses.push(await sum.item());
+          }
+          expect(losses).toHaveLength(3);
+          return losses;
+        });
+      expect(await lossesOf(true)).toEqual(await lossesOf(false));
+    });
+  },
+);

@@ -16,6 +16,7 @@ import { collectivesOf, fsdp, OffloadedOptimizer, parallelize, zero } from '@sha
 import { onRanks, type RankInThread } from '@shardwise/testing/node';
 import { checkpoints } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stateOf } from '../../../test/support/model-values.ts';
 import { onCpu } from '../../../test/support/on-cpu.ts';
 
 interface Variant {
@@ -94,11 +95,7 @@ async function train(name: VariantName, rank: RankInThread) {
   await checkpoints.loadOptimizer(checkpoint, second.model, second.optimizer);
   /** The losses after half of the steps, with a model that began from a checkpoint of them. */
   const resumed = await trainFrom(second, rank, steps / 2, steps);
-  const state = Object.entries(await second.model.stateDict());
-  const parameters = Object.fromEntries(
-    state.map(([key, { bytes }]) => [key, [...new Float32Array(bytes.slice().buffer)]]),
-  );
-  return { losses, ...counts, parameters, resumed };
+  return { losses, ...counts, parameters: await stateOf(second.model), resumed };
 }
 
 type Training = Awaited<ReturnType<typeof begin>>;

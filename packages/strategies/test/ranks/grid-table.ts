@@ -28,7 +28,7 @@ export interface GridTask {
   readonly axes: readonly MeshAxis[];
 }
 
-export interface Run {
+interface Run {
   readonly losses: readonly number[];
   readonly norms: readonly number[];
 }
@@ -140,7 +140,6 @@ async function train(model: nn.Module, pass: (step: number) => Tensor): Promise<
   return { losses, norms };
 }
 
-/** Trains on this rank's part of a grid. */
 /** Trains the part of a rank of the grid. */
 export async function trainOnGrid(name: GridTask['grid']): Promise<Run> {
   const grid = grids[name]();

@@ -1,10 +1,5 @@
 import { ddp, fsdp, zero } from '@shardwise/strategies';
-import { onRanks } from '@shardwise/testing/node';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { onCpu } from '../../../test/support/on-cpu.ts';
-import { someForRow } from '../../../test/support/some-for-row.ts';
-import { taskNames, tasks } from './ranks/models.ts';
-import { train, trainAlone, type Trained, type Variant } from './strategy-table-worlds.ts';
+import type { Variant } from './strategy-table-worlds.ts';
 
 const bf16 = { parameterDtype: 'bf16' } as const;
 const bf16Activations = {
@@ -20,7 +15,10 @@ const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 /** The model has a parameter that no loss uses. */
 const findUnusedParameters = true;
 
-const variants: Readonly<Record<string, Variant>> = {
+/** A bf16 has 8 significant bits. Rounding to it makes a relative error of up to 2^-9. */
+const tolerance = 2e-2;
+
+const in16Bits: Readonly<Record<string, Variant>> = {
   'DDP in bf16': { strategy: () => ddp({ mixedPrecision: bf16, findUnusedParameters }) },
   'DDP in f16, reduced in f32, in buckets of one parameter': {
     strategy: () => ddp({ mixedPrecision: f16, findUnusedParameters, bucketBytes: 1 }),
@@ -94,44 +92,7 @@ const variants: Readonly<Record<string, Variant>> = {
   },
 };
 
-/** A bf16 has 8 significant bits. Rounding to it makes a relative error of up to 2^-9. */
-const TOLERANCE = 2e-2;
-
-const alone = new Map<string, Trained>();
-
-/** Adds the tests of worlds of these sizes, which train this many steps. Each variant trains so many of the tasks. */
-export function testMixedPrecision(
-  sizes: readonly number[],
-  steps: number,
-  tasksOfVariant: number = taskNames.length,
-): void {
-  beforeAll(async () => {
-    for (const task of taskNames) {
-      const [trained] = await onRanks(1, () => trainAlone(task, steps), onCpu);
-      if (trained !== undefined) alone.set(task, trained);
-    }
-  });
-
-  describe.each(sizes)('on %i ranks', (size) => {
-    const rows = Object.entries(variants).map((each, row) => [...each, row] as const);
-    describe.each(rows)('%s', (_, variant, row) => {
-      it.each(someForRow({ row, rows: rows.length }, taskNames, tasksOfVariant))(
-        'trains %s nearly as f32 does, with the same bits on every rank',
-        async (task) => {
-          const each = await onRanks(
-            size,
-            (place) => train(variant, tasks[task], place, steps),
-            onCpu,
-          );
-          const expected = alone.get(task)?.losses ?? [];
-          expect(expected).toHaveLength(steps);
-          expected.forEach((loss, step) => {
-            const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
-            expect(Math.abs(mean - loss) / loss, `step ${step}`).toBeLessThan(TOLERANCE);
-          });
-          expect(new Set(each.map(({ hash }) => hash)).size).toBe(1);
-        },
-      );
-    });
-  });
-}
+/** Variants with 16 bits. */
+export const variants: typeof in16Bits = Object.fromEntries(
+  Object.entries(in16Bits).map(([name, variant]) => [name, { ...variant, tolerance }]),
+);
