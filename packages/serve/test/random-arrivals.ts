@@ -115,7 +115,10 @@ export class RandomArrivals {
     const expected = await trainingLogProbabilities(this.#model, [...prompt, ...text.tokens]);
     const title = `request ${this.#sent + index}`;
     expect(text.logProbabilities, title).toEqual(expected.slice(prompt.length - 1));
-    if (index % 16 === 0) expect(await answer(this.#alone, request), title).toEqual(text);
+    if (index % 16 !== 0) return;
+    // What others have computed in a crowd may be in the cache no longer, or not yet.
+    const alone = { ...(await answer(this.#alone, request)), cachedTokens: text.cachedTokens };
+    expect(alone, title).toEqual(text);
   }
 }
 
