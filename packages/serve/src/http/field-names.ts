@@ -3,7 +3,6 @@ import type { GenerationRequest } from '../engine/generation-request.ts';
 /** The fields of requests that set options of an engine under other names. */
 const fieldNames = {
   maxNewTokens: 'max_tokens',
-  samples: 'n',
   numBeams: 'use_beam_search',
   lengthPenalty: 'length_penalty',
   topK: 'top_k',

@@ -32,3 +32,6 @@ export interface PanelShape {
 export function unitBytesOf(form: PanelShape['form']): 4 | 8 {
   return form === 'floats' ? 8 : 4;
 }
+
+/** The units of k in one turn of a kernel's loop, in which it asks for one line of what is packed next. */
+export const TILE_TURN_UNITS = 4;

@@ -1,9 +1,7 @@
+import { TILE_TURN_UNITS } from '../../emit/products/panels.ts';
 import type { ProductCode } from '../../emit/products/product-code.ts';
 import type { MatrixProduct } from '../../program/work/matrix-product.ts';
 import { type Block, MOST_OF_FEW } from './operand-panels.ts';
-
-/** A kernel asks for a line of memory once for so many units of k. */
-const UNITS_OF_LINE = 4;
 
 /**
  * What a multiplication asks for while it computes: lines of the columns that are packed behind it. Each of the first `calls`
@@ -44,7 +42,7 @@ export function readAhead(
   if (kind !== 'f32 to f32' || rightPacking !== 'f32') return readNothing;
   const panels = code.panels(kind);
   const lineBytes = 4 * panels.columns;
-  const linesOfCall = Math.floor(block.along.size / UNITS_OF_LINE);
+  const linesOfCall = Math.floor(block.along.size / TILE_TURN_UNITS);
   const { across, along } = next;
   const aheadOffset =
     right.byteOffset + 4 * (along.start * right.rowStride + across.start * right.columnStride);

@@ -26,10 +26,8 @@ import type { ProductKind } from '../../../program/work/product-kinds.ts';
 import { aheadLine, aheadStep } from './emit-multiply.ts';
 import { taskField } from './task-fields.ts';
 import { emitTransposedColumns } from './emit-transposed-columns.ts';
+import { TILE_TURN_UNITS } from '../../products/panels.ts';
 import type { TileSource } from '../../products/product-code.ts';
-
-/** The number of units of k in one turn of the loop. */
-const UNROLL = 4;
 
 /**
  * What a kernel computes. It multiplies f32 'elements'; 'pairs' of bf16, with an instruction for pairs; or the same
@@ -227,11 +225,11 @@ class TileWriter {
       if (!this.#stepsThroughOperand) code.add(rdx, steps * units * this.#columnsBytes);
     };
     const [loop, rest, single, done] = [code.label(), code.label(), code.label(), code.label()];
-    const turn = UNROLL / steps;
+    const turn = TILE_TURN_UNITS / steps;
     code.sub(rcx, turn);
     code.jumpIf('less', rest);
     code.entry(loop);
-    for (let step = 0; step < UNROLL; step++) this.#writeStep(source, step);
+    for (let step = 0; step < TILE_TURN_UNITS; step++) this.#writeStep(source, step);
     if (this.#readsAhead) {
       for (let line = 0; line < this.#columnsBytes; line += 64)
         code.prefetch(at(rbx, line), 'second');
